@@ -36,14 +36,18 @@ test-deep: $(VENV)/.installed tested
 test-slow: sanitize tested
 	SEGMAX_SAMPLE=$(SAMPLE) $(PY) -m pytest -q -m slow -n auto --dist worksteal $(OWN_TARGETS)
 
-# Ten times as many examples of every property; SEED=N draws those of a run that failed again.
+# Ten times as many examples of every property, of what a service accepts, too; SEED=N draws those of a run that failed again.
 test-random: $(VENV)/.installed tested
+	$(PY) -m pip install -q $$($(PY) .ci/requirements.py browser | grep schemathesis)
 	seed=$(or $(SEED),$$(shuf -i 1-999999999 -n 1)); echo "make test-random SEED=$$seed"; \
 	SEGMAX_EXAMPLES=random $(PY) -m pytest -q -m hypothesis --hypothesis-seed=$$seed -n auto --dist worksteal
 
 # Kills, failing disks and power losses at every system call of a collection's history: about an hour.
 crash: $(VENV)/.installed
 	SEGMAX_CRASHES=1 $(PY) -m pytest -q -m slow -n auto --dist worksteal tests/collection/test_crash.py
+
+# The tests of tables: pandas is there for others of these packages.
+WITH_PANDAS = $(shell grep -rl --include='*.py' --exclude-dir=integrations --exclude-dir=io 'importorskip("pandas")' tests)
 
 # Tests that need large packages which nothing else here does: torch, the libraries that segmax plugs into, and what
 # drives a browser; the browser itself is Debian's package chromium, without which the tests of the page are skipped.
@@ -53,6 +57,7 @@ test-extras: $(VENV)/.encoders
 	$(PY) -m pytest -q -m "slow or not slow" tests/serve/test_page.py tests/serve/test_contract.py
 	$(PY) -m pytest -q -n auto --dist worksteal -m "slow or not slow" tests/encoders tests/integrations tests/io \
 		tests/remote/test_remote_integrations.py tests/experiments/test_experiments_recipe_torch.py
+	$(PY) -c "import pandas" && $(PY) -m pytest -q -n auto --dist worksteal $(WITH_PANDAS)
 	SEGMAX_ALL_EXTRAS=1 $(PY) -m pytest -q -m "not slow" -n auto --dist worksteal tests/test_documents.py
 	$(PY) -m pytest -q -m "slow or not slow" -n auto --dist worksteal -k torch --ignore=tests/encoders
 

@@ -246,10 +246,10 @@ def test_blocks_in_documents_run(document: str, folder: Path, terminal: Terminal
 
 @pytest.mark.deep
 @pytest.mark.parametrize("document", FIRST_STEPS)
-def test_first_steps_run_twice(document: str, folder: Path, terminal: Terminal) -> None:
-    """All blocks work, and work again in the same folder; `.ci/readme.py` runs the README's shell."""
+def test_first_steps_run_again(document: str, folder: Path, terminal: Terminal) -> None:
+    """All blocks work, and in `make test-extras` again in the same folder; `.ci/readme.py` runs the README's shell."""
     left_out = []
-    for _ in range(2):
+    for _ in range(2 if ALL_EXTRAS else 1):
         left_out += run_blocks(document, None if document == "README.md" else terminal)
     skip_if_blocks_were_left_out(left_out)
 

@@ -73,14 +73,17 @@ def test_one_process_at_a_time_holds_a_lock(tmp_path: Path) -> None:
 def test_one_writer_at_a_time_has_a_folder(tmp_path: Path) -> None:
     """The second waits until the first is done."""
     events: list[str] = []
+    begins = threading.Event()
 
     def write() -> None:
+        begins.set()
         with system.locked_folder(tmp_path):
             events.append("second")
 
     with system.locked_folder(tmp_path):
         thread = threading.Thread(target=write)
         thread.start()
+        assert begins.wait(60)
         thread.join(0.2)
         events.append("first")
     thread.join()

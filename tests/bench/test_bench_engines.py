@@ -76,12 +76,20 @@ class TestEngines:
         assert sum(int(run.missed.sum()) for run in found.runs if run.exact) == 0
         assert not (tmp_path / "race").exists()
 
-    def test_queries_that_match_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize(
+        "engines",
+        [("segmax", "qdrant-edge"), pytest.param(("segmax", "bmp-8", "pisa"), marks=pytest.mark.deep)],
+        ids=" ".join,
+    )
+    def test_queries_that_match_nothing(
+        self, engines: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A query without terms, and one whose term no document has, find nothing and stop no engine."""
-        monkeypatch.setattr(race, "in_fresh_process", in_this_process)
+        if set(engines) <= {"segmax", *PEACEFUL}:
+            monkeypatch.setattr(race, "in_fresh_process", in_this_process)
         docs = sp.csr_matrix(np.array([[5, 0, 0], [9, 1, 0], [0, 7, 0]], dtype=np.uint8))
         queries = sp.csr_matrix(np.array([[1, 2, 0], [0, 0, 3], [0, 0, 0], [0, 2, 4]], dtype=np.uint8))
-        names = [name for name in ("segmax", "qdrant-edge") if not what_is_missing(ENGINES[name])]
+        names = [name for name in engines if not what_is_missing(ENGINES[name])]
         material = Material(name="tiny", docs=docs, queries=queries, num_docs=3)
         found = measure(material, Plan(engines=names, ks=[2], passes=1, screen=2), tmp_path / "race")
         assert {run.engine for run in found.runs} == set(names), found.records

@@ -12,6 +12,7 @@ import pytest
 from conftest import refused
 from segmax import _core
 from segmax.bench import check_release_build
+from segmax.cli.main import main
 from segmax.errors import ConfigError
 
 
@@ -24,6 +25,19 @@ def test_a_build_with_asserts_is_not_measured(monkeypatch: pytest.MonkeyPatch) -
         check_release_build()
     monkeypatch.setattr(_core, "has_asserts", lambda: False)
     check_release_build()
+
+
+@pytest.mark.parametrize("command", [("bench", "--generate", "10"), ("experiment", "example")], ids=" ".join)
+def test_commands_that_measure_ask(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`segmax bench` and `segmax experiment`, before they do anything."""
+    for module in ("bench", "experiment"):
+        monkeypatch.setattr(f"segmax.cli.{module}._measured", lambda *_: pytest.fail("it measures"))
+    monkeypatch.setattr(_core, "has_asserts", lambda: True)
+    monkeypatch.delenv("PYTEST_VERSION")
+    assert main([*command]) == 2
+    assert "expected a release build" in capsys.readouterr().err
 
 
 @pytest.mark.deep

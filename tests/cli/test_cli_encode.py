@@ -146,7 +146,10 @@ def test_the_command_refuses_files_that_do_not_fit(tmp_path: Path, monkeypatch: 
         run("corpus.jsonl", "docs.npz", "--encoder", "./nowhere")
 
 
-def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "limit", [10, *(pytest.param(larger, marks=pytest.mark.deep) for larger in (1000, 20_000)), 60_000]
+)
+def test_a_file_that_may_not_grow(tmp_path: Path, limit: int) -> None:
     """With a limit on the size of files, which stands for a full disk, the command ends with one line."""
     corpus = tmp_path / "corpus.jsonl"
     lines = (json.dumps({"_id": str(i), "text": f"word{i} " * 20 + f"more{i * 7}"}) for i in range(3000))
@@ -156,12 +159,11 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
         "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1]))); "
         "sys.exit(main(['encode', sys.argv[2], sys.argv[3]]))"
     )
-    for limit in (10, 60_000):
-        command = [sys.executable, "-c", program, str(limit), str(corpus), str(tmp_path / "docs.npz")]
-        result = subprocess.run(command, capture_output=True, text=True)
-        assert result.returncode == 2, result.stderr
-        assert result.stderr.startswith("segmax: error: could not write")
-        assert result.stderr.count("\n") == 1
+    command = [sys.executable, "-c", program, str(limit), str(corpus), str(tmp_path / "docs.npz")]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 2, result.stderr
+    assert result.stderr.startswith("segmax: error: could not write")
+    assert result.stderr.count("\n") == 1
 
 
 # --- queries ---------------------------------------------------------------------------------------------------------

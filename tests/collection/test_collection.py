@@ -353,7 +353,7 @@ class TestExact:
             before = [found(collection.search(query, k=30)) for query in queries]
             batch = collection.search_batch(queries, k=30, threads=2)
             assert [found(hits) for hits in batch] == before
-            for params in (segmax.Exhaustive(), segmax.ASC(mu=1, eta=1), segmax.ASC(budget_ms=1000)):
+            for params in (segmax.Exhaustive(), segmax.ASC(mu=1, eta=1), segmax.ASC(budget_ms=600_000)):
                 assert [found(collection.search(query, k=30, params=params)) for query in queries] == before
             collection.compact()
             assert collection.stats().num_parts == 1

@@ -67,8 +67,10 @@ def test_writers_that_meet_a_closed_collection(path: Path) -> None:
     collection = Collection.create(path)
     added, problems = [], []
 
+    is_adding = threading.Event()
+
     def add() -> None:
-        for number in range(10_000):
+        for number in range(100_000):
             try:
                 collection.add(rows(1, number), ids=[number])
             except IndexClosedError:
@@ -76,14 +78,18 @@ def test_writers_that_meet_a_closed_collection(path: Path) -> None:
             except BaseException as error:
                 problems.append(error)
                 return
+            finally:
+                is_adding.set()
             added.append(number)
 
     thread = threading.Thread(target=add)
     thread.start()
-    time.sleep(0.2)
+    assert is_adding.wait(60)
+    time.sleep(0.1)  # for more of them; any number will do
     collection.close()
     thread.join()
     assert problems == []
+    assert added
     with Collection.open(path) as again:
         assert set(added) <= set(again.ids())
 
@@ -493,8 +499,11 @@ def test_writing_goes_on_by_itself(path: Path, monkeypatch: pytest.MonkeyPatch) 
         count = fill(collection, disk)
         disk.has_room = True
         assert disk.flushed.wait(30)
-        while collection.stats().failure is not None:  # the thread has not said so yet
-            time.sleep(0.01)
+        for _ in range(3000):
+            if collection.stats().failure is None:
+                break
+            time.sleep(0.01)  # the thread has not said so yet
+        assert collection.stats().failure is None
         for step in range(30):
             collection.add(rows(10, step), ids=range(count + step * 10, count + step * 10 + 10))
         assert len(collection) == count + 300

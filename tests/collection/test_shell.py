@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import segmax
 from segmax.collection.collection import Collection
 from segmax.encoders import BM25, Encoder
-from segmax.errors import ConfigError, FormatError, IndexClosedError, IndexExistsError, InputError, SegmaxError
+from segmax.errors import ConfigError, FormatError, IndexExistsError, InputError, SegmaxError
 from segmax.metadata import Schema
 from segmax.vectors.csr import matrix_to_csr
 from segmax.vectors.documents import VectorBatch
@@ -197,25 +197,18 @@ class TestCopies:
         assert sorted(file.name for file in tmp_path.iterdir()) == ["backup", "docs", "restored"]
 
     def test_pickles(self, papers: Collection) -> None:
-        """A reader is opened again elsewhere; a writer and a snapshot cannot be."""
-        with pytest.raises(SegmaxError, match="writing"):
-            pickle.dumps(papers)
-        with pytest.raises(SegmaxError, match="snapshot"):
-            pickle.dumps(papers.snapshot())
+        """A reader is opened again elsewhere; tests/contract has what cannot be."""
         papers.commit()
         with segmax.open(papers.path) as reader:
             again = pickle.loads(pickle.dumps(reader))
             assert again.search("noise").ids == papers.search("noise").ids
             again.close()
 
-    def test_snapshots_can_be_closed(self, papers: Collection) -> None:
-        """Then they let go of what they hold."""
-        with papers.snapshot() as before:
-            papers.delete("d0")
-            assert before.num_docs == 10
+    def test_closed_snapshots_say_so(self, papers: Collection) -> None:
+        """Where they are printed; tests/contract has what else becomes of them."""
+        before = papers.snapshot()
+        assert repr(before) != "Snapshot(closed)"
         before.close()
-        with pytest.raises(IndexClosedError):
-            before.search("noise")
         assert repr(before) == "Snapshot(closed)"
 
     def test_verify(self, papers: Collection) -> None:

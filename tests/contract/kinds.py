@@ -8,14 +8,18 @@ import dataclasses
 import inspect
 import io
 import json
+import re
+import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import httpx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import segmax
 from conftest import refused
@@ -45,6 +49,7 @@ KINDS: dict[str, frozenset[str]] = {
     "client of an index": WAITING | {"fields"},
     "client of a collection": WAITING | {"fields", "get"},
     "client of shards": WAITING | {"fields"},
+    "client over a socket": WAITING | {"fields"},
     "async client": WAITING - {"waiting"} | {"fields", "get"},
     "http": frozenset({"search", "everything", "fields"}),
     "command": frozenset({"search"}),
@@ -61,7 +66,7 @@ REFUSALS: dict[str, dict[str, tuple[type[Exception], str]]] = {
         ),
         **dict.fromkeys(("shards", "ray"), (ConfigError, "expected trace to be False for a sharded index")),
         **dict.fromkeys(
-            ("client of an index", "client of a collection", "client of shards"),
+            ("client of an index", "client of a collection", "client of shards", "client over a socket"),
             (ConfigError, "expected trace to be False over a service"),
         ),
         "async client": (TypeError, "unexpected keyword argument 'trace'"),
@@ -90,14 +95,17 @@ REFUSALS: dict[str, dict[str, tuple[type[Exception], str]]] = {
             (TypeError, "unexpected keyword argument 'max_shards'"),
         ),
         **dict.fromkeys(
-            ("client of an index", "client of a collection", "async client"),
+            ("client of an index", "client of a collection", "client over a socket", "async client"),
             (ConfigError, "expected max_shards to be left out, because this index has no shards"),
         ),
     },
     # Documents of a collection may have metadata, one by one; an index stores them for all documents or for none.
     "metadata of none": {
         **dict.fromkeys(
-            ("index in memory", "index on disk", "shards", "client of an index", "client of shards", "http", "ray"),
+            (
+                *("index in memory", "index on disk", "shards", "ray", "http"),
+                *("client of an index", "client of shards", "client over a socket"),
+            ),
             (InputError, "metadata"),
         ),
         "command": (InputError, "metadata"),
@@ -126,7 +134,7 @@ class Opened:
         if self.kind == "http":
             return problem((404,) if issubclass(error, UnknownIdError) else (400, 422), parts)
         if self.kind == "command":
-            return pytest.raises(CommandError, match=r"^segmax: ")
+            return failure(parts)
         return refused(error, **parts)
 
     def as_designed(self, what: str) -> contextlib.AbstractContextManager[Any]:
@@ -161,21 +169,21 @@ class Loop(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(name="contract-loop", daemon=True)
-        self._loop = asyncio.new_event_loop()
+        self.loop = asyncio.new_event_loop()
         self.start()
 
     def run(self) -> None:
         """Run what is given to it."""
-        self._loop.run_forever()
-        self._loop.close()
+        self.loop.run_forever()
+        self.loop.close()
 
     def wait(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Return what something awaited returns."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     def end(self) -> None:
         """Stop it."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self.loop.call_soon_threadsafe(self.loop.stop)
         self.join()
 
 
@@ -219,13 +227,14 @@ class Plain(NamedTuple):
     ids: list[Any]
     scores: np.ndarray
     hits: list[dict[str, Any]]
+    stats: Any = None
 
     @classmethod
     def of(cls, answer: dict[str, Any]) -> Plain:
         """Read an answer."""
         hits = answer["hits"]
         scores = np.array([hit["score"] for hit in hits])
-        return cls([hit["id"] for hit in hits], scores, hits)
+        return cls([hit["id"] for hit in hits], scores, hits, SimpleNamespace(**answer.get("stats", {})))
 
     @property
     def rows(self) -> np.ndarray:
@@ -284,6 +293,16 @@ def message_of(query: Any) -> dict[str, Any]:
     return {"vector": {"indices": list(terms), "values": list(weights)}}
 
 
+@contextlib.contextmanager
+def failure(parts: Mapping[str, str]) -> Iterator[None]:
+    """Expect a command to end with one line; it names the option and what was found, as the library does."""
+    with pytest.raises(CommandError, match=r"\Asegmax: [^\n]+\n\Z") as info:
+        yield
+    option = parts.get("option", "").strip("^$").replace("_", "-")
+    for found in (rf"(?<!\w)--?{option}\b" if option else "", parts.get("got", ""), parts.get("hint", "")):
+        assert re.search(found, str(info.value)), (found, info.value)
+
+
 _JSON = {"content-type": "application/json"}
 
 
@@ -303,12 +322,13 @@ class Posting:
     def _options(self, options: dict[str, Any]) -> dict[str, Any]:
         found = {name: value for name, value in options.items() if value is not None}
         if "params" in found:
-            found["params"] = params_of(found["params"])
+            found["params"] = given = params_of(found["params"])
+            found |= {name: given.pop(name) for name in ("budget_ms",) if name in given}
         return found
 
     def search(self, query: Any, k: int = 10, params: Any = None, **options: Any) -> Any:
         """Search."""
-        body = {**message_of(query), "k": k, **self._options({**options, "params": params})}
+        body = {**message_of(query), "k": k, "stats": True, **self._options({**options, "params": params})}
         body["fields"] = list(dict.fromkeys(["row", *options.get("fields", ())]))
         found = self._post("search", body)
         if "groups" in found:
@@ -319,7 +339,7 @@ class Posting:
         """Search for many."""
         messages = [message_of(query) for query in queries]
         given = {"k": k, "params": params, "where": options.pop("where", None)}
-        body: dict[str, Any] = {"queries": messages, "fields": ["row"], **options}
+        body: dict[str, Any] = {"queries": messages, "fields": ["row"], "stats": True, **options}
         for name, value in given.items():
             each = value if isinstance(value, (list, tuple)) else [value] * len(messages)
             for message, one in zip(messages, each, strict=True):
@@ -357,6 +377,28 @@ class Posting:
     def metadata(self, id: Any) -> Any:
         """Return the metadata."""
         return self._document({"ids": [id]}, "metadata")["metadata"]
+
+    def vectors(self, ids: Any) -> sp.csr_matrix:
+        """Return vectors, a row each."""
+        found = self._post("documents/get", {"ids": list(ids), "fields": ["vector"]})["documents"]
+        rows = [dict(zip(one["vector"]["indices"], one["vector"]["values"], strict=True)) for one in found]
+        dense = [[row.get(term, 0.0) for term in range(self._about["num_terms"])] for row in rows]
+        return sp.csr_matrix(np.array(dense).reshape(len(rows), -1 if rows else self._about["num_terms"]))
+
+    def vector(self, id: Any) -> sp.csr_matrix:
+        """Return the vector."""
+        return self.vectors([id])
+
+    @property
+    def fields(self) -> dict[str, list[str]]:
+        """The fields of metadata, with their types."""
+        found: dict[str, list[str]] = self._about["fields"]
+        return found
+
+    @property
+    def _about(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._client.get(self._base).json()
+        return found
 
     def row_of(self, id: Any) -> int:
         """Return the row."""
@@ -575,6 +617,26 @@ class House:
 
     def _client_of_shards(self, corpus: Corpus, ends: contextlib.ExitStack) -> Any:
         return self._connected(corpus, "-shards", ends)
+
+    def _client_over_a_socket(self, corpus: Corpus, ends: contextlib.ExitStack) -> Any:
+        address = self._once((corpus.name, "address"), lambda: self._listening(corpus))
+        return ends.enter_context(segmax.connect(address, index=corpus.name))
+
+    def _listening(self, corpus: Corpus) -> str:
+        """Serve one corpus at a port of this machine, and return the address."""
+        uvicorn = pytest.importorskip("uvicorn")
+        loop, app = self._service(corpus)
+        server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_config=None))
+        opened = self._ends.enter_context(socket.socket(proto=socket.IPPROTO_TCP))  # so that nothing waits for more
+        opened.bind(("127.0.0.1", 0))
+        serving = asyncio.run_coroutine_threadsafe(server.serve([opened]), loop.loop)
+
+        def stop() -> None:
+            server.should_exit = True
+            serving.result()
+
+        self._ends.callback(stop)
+        return f"http://127.0.0.1:{opened.getsockname()[1]}"
 
     def _async_client(self, corpus: Corpus, ends: contextlib.ExitStack) -> Awaited:
         loop, app = self._service(corpus)

@@ -121,7 +121,7 @@ def test_scores_of_given_documents(opened: Opened) -> None:
     assert opened.source.score(QUERY, []).tolist() == []
 
 
-@over("numbers", "python")
+@over("numbers", "everything")
 def test_vectors_are_those_that_came(opened: Opened) -> None:
     """In the order of the ids, one by one and many at once."""
     rows = [30, 0, 12, 59, 0, opened.corpus.ids.index(0)]

@@ -68,6 +68,8 @@ def test_an_unknown_id_is_an_error(opened: Opened) -> None:
         lambda: opened.source.row_of("nobody"),
         lambda: opened.source.text("nobody"),
         lambda: opened.source.metadata("nobody"),
+        lambda: opened.source.vector("nobody"),
+        lambda: opened.source.vectors(["d1", "nobody"]),
         lambda: opened.source.score(QUERY, ["d1", "nobody"]),
         lambda: opened.source.explain(QUERY, "nobody"),
     ):

@@ -161,7 +161,7 @@ def test_facets_may_be_limited(opened: Opened) -> None:
     assert all(expected[twin.named(value)] == count for value, count in found)
 
 
-@over("docs", "python")
+@over("docs", "everything")
 def test_fields_are_named_with_their_kinds(opened: Opened) -> None:
     """Fields of objects by their path; a collection that replaced documents may still know theirs."""
     expected: dict[str, set[str]] = {}

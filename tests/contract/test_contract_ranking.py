@@ -27,6 +27,7 @@ QUERIES: list[dict[int | str, float]] = [
 WIDE = QUERIES[1]
 HEAVIEST: Query = {0: 2.0}  # the term of it that adds most to a document: copper
 METHODS: list[segmax.SearchParams] = [ASC(), Exhaustive(), Sequential(), Anytime(), MaxScore()]
+LEISURE = ASC(budget_ms=600_000)  # which nothing here reaches
 
 
 @over("docs", "search")
@@ -84,7 +85,7 @@ def test_pages_end_at_the_least_score(opened: Opened) -> None:
 @over("docs", "search")
 def test_every_method_is_exact_unless_it_is_told_not_to_be(opened: Opened) -> None:
     """By default, all methods return the same results; one that is to search for one term searches for the heaviest."""
-    for params in METHODS:
+    for params in [*METHODS, LEISURE]:
         assert ranking(opened.source.search(WIDE, k=7, params=params)) == opened.corpus.best(WIDE, 7), params
     heaviest = opened.corpus.best(HEAVIEST, 60)
     assert ranking(opened.source.search(WIDE, k=60, params=ASC(max_terms=1))) == heaviest
@@ -95,8 +96,10 @@ def test_every_method_is_exact_unless_it_is_told_not_to_be(opened: Opened) -> No
 def test_approximate_methods_return_true_scores(opened: Opened) -> None:
     """What they return is in the right order with the right scores, though some of the best may be missing."""
     scores = dict(opened.corpus.best(WIDE, 60))
-    for params in (ASC(eta=0.4), Sequential(mu=0.3, eta=0.5), Anytime(mu=0.5)):
-        found = opened.source.search(WIDE, k=7, params=params)
+    methods = ASC(eta=0.4), Sequential(mu=0.3, eta=0.5), Anytime(mu=0.5)
+    ways: list[dict[str, Any]] = [*({"params": params} for params in methods), {"target_recall": 0.9}]
+    for way in ways:
+        found = opened.source.search(WIDE, k=7, **way)
         assert len(found.ids) == 7
         assert found.scores.tolist() == [scores[id] for id in found.ids]
         assert sorted(found.scores, reverse=True) == found.scores.tolist()
@@ -177,23 +180,31 @@ def test_queries_may_be_arrays_and_sparse_rows(opened: Opened) -> None:
 
 @over("docs", "everything")
 def test_empty_queries_find_nothing(opened: Opened) -> None:
-    """Nor do weights of 0, or terms that no document has."""
-    for query in ({}, ([], []), {0: 0.0}, {23: 1.0, 3_000: 2.0}, {"unheard": 1.0}):
-        assert ranking(opened.source.search(query, k=3)) == opened.corpus.best(
-            {term: weight for term, weight in query.items() if weight} if isinstance(query, dict) else {}, 3
-        )
-    found = opened.source.search_batch([{}, WIDE, {"unheard": 1.0}], k=3)
-    assert list(map(ranking, found)) == [[], opened.corpus.best(WIDE, 3), []]
+    """Nor do weights of 0, or terms that no document has, whatever the method."""
+    for params in METHODS:
+        for query in ({}, ([], []), {0: 0.0}, {23: 1.0, 3_000: 2.0}, {"unheard": 1.0}):
+            assert ranking(opened.source.search(query, k=3, params=params)) == opened.corpus.best(
+                {term: weight for term, weight in query.items() if weight} if isinstance(query, dict) else {}, 3
+            ), (query, params)
+        found = opened.source.search_batch([{}, WIDE, {"unheard": 1.0}], k=3, params=params)
+        assert list(map(ranking, found)) == [[], opened.corpus.best(WIDE, 3), []], params
 
 
-@over("docs", "python")
+@over("docs", "everything")
 def test_unknown_terms_are_ignored_and_counted(opened: Opened) -> None:
-    """By number and by word, in single searches and in batches."""
-    query: Query = {**WIDE, "unheard": 5.0, len(WORDS): 1.0, 2**70: 1.0}
-    found = opened.source.search(query, k=8)
-    assert ranking(found) == opened.corpus.best(WIDE, 8)
-    assert found.stats.unknown_terms == 3
-    assert opened.source.search_batch([WIDE, query], k=8).stats.unknown_terms.tolist() == [0, 3]
+    """By number, by word and by both, in single searches and in batches, whatever the method."""
+    by_number: Query = {**WIDE, len(WORDS): 1.0, 3_000: 2.0}
+    by_word: Query = {**{WORDS[int(term)]: weight for term, weight in WIDE.items()}, "unheard": 5.0}
+    queries: list[tuple[Query, int]] = [(WIDE, 0), (by_number, 2), (by_word, 1)]
+    if "python" in opened.can:  # no message has words and numbers
+        queries.append(({**by_number, "unheard": 5.0, 2**70: 1.0}, 4))
+    for params in METHODS:
+        for query, unknown in queries:
+            found = opened.source.search(query, k=8, params=params)
+            assert ranking(found) == opened.corpus.best(WIDE, 8), (query, params)
+            assert found.stats.unknown_terms == unknown, (query, params)
+    many = opened.source.search_batch([query for query, _ in queries], k=8)
+    assert [one.stats.unknown_terms for one in many] == [unknown for _, unknown in queries]
 
 
 @over("docs", "everything")

@@ -128,11 +128,12 @@ def changed(content: bytes, rng: random.Random) -> bytes:
     return bytes(data)
 
 
-def test_changed_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tries", [25, pytest.param(60, marks=pytest.mark.deep)])
+def test_changed_files(tmp_path: Path, tries: int) -> None:
     """Whatever a reader makes of a changed file, it is an answer or an error that names the file."""
     names = [*TEXTS, *VECTORS, "compressed.npz", "coo.npz"]
     for number, name in enumerate(names):
-        check_changed(small_file(tmp_path, name), seed=number, tries=25)
+        check_changed(small_file(tmp_path, name), seed=number, tries=tries)
 
 
 @pytest.mark.parametrize("name", ["path-of-numbers", "column-that-is-a-list", "encodings-of-texts"])

@@ -86,6 +86,9 @@ def test_mixed_folders(tmp_path: Path, files: dict[str, str], parts: dict[str, s
         ({"docs_jsonl_gz": ZEBRA, "topics_test_tsv": "1\tx\n"}, r".*, as in .*/\*\.jsonl\.gz$"),
         ({"queries_jsonl": ZEBRA, "judgments_tsv": "1\tx\n"}, "documents in files of one kind$"),
         ({"docs_jsonl": ZEBRA, "queries_jsonl": ZEBRA}, r"documents alone, as in .*/docs\.jsonl$"),
+        ({"docs_jsonl": ZEBRA, "My-Topics2019_jsonl": ZEBRA}, r"documents alone, as in .*/docs\.jsonl$"),
+        ({"docs_parquet": "PAR1", "queries_parquet": "PAR1"}, r"documents alone, as in .*/docs\.parquet$"),
+        ({"data__docs_parquet": "PAR1", "data__run1_parquet": "PAR1"}, r"documents alone, as in .*/docs\.parquet$"),
     ],
 )
 def test_queries_and_judgments_are_not_suggested_as_documents(
@@ -94,6 +97,13 @@ def test_queries_and_judgments_are_not_suggested_as_documents(
     """The error about a folder with several kinds of files, or queries beside documents, gives an example, or none."""
     with refused(InputError, expected=expected):
         open_texts(folder(tmp_path / "given", **files))
+
+
+@pytest.mark.parametrize("name", ["jquery-docs", "subtopics", "prunes"])
+def test_files_are_called_queries_by_whole_words(tmp_path: Path, name: str) -> None:
+    """A name that has the letters of such a word within another one is that of documents."""
+    both = folder(tmp_path, docs_jsonl=ZEBRA, **{f"{name}_jsonl": ZEBRA.replace('"z"', '"y"')})
+    assert sorted(document.id for document in open_texts(both)) == ["y", "z"]
 
 
 def test_one_kind_of_files_can_be_chosen(tmp_path: Path) -> None:

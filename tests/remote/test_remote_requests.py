@@ -866,7 +866,7 @@ def test_a_service_that_does_not_answer_in_time() -> None:
 
             thread = threading.Thread(target=serve, daemon=True)
             thread.start()
-            with pytest.raises(ServiceError, match=r"it took longer than 0\.[34]"):
+            with pytest.raises(ServiceError, match=r"it took longer than 0\.\d+"):
                 segmax.connect(f"http://127.0.0.1:{server.getsockname()[1]}", timeout=0.4)
             done.set()
             thread.join(5)

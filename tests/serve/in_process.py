@@ -14,6 +14,7 @@ from segmax.serve.server import create_app
 from segmax.serve.settings import Settings
 
 BASE = "http://127.0.0.1:8080"
+LONGEST = 600.0  #: Seconds after which a scenario that waits for something fails, rather than hang.
 
 
 @contextlib.asynccontextmanager
@@ -33,7 +34,7 @@ def ask(settings: Settings, scenario: Callable[[httpx.AsyncClient], Awaitable[An
     """Run a scenario with a client of a service."""
 
     async def run() -> Any:
-        async with asked(settings) as client:
+        async with asyncio.timeout(LONGEST), asked(settings) as client:
             return await scenario(client)
 
     return asyncio.run(run())

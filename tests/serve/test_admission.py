@@ -29,7 +29,7 @@ from segmax.serve.app import App
 from segmax.serve.http_protocol import _whole_search
 from segmax.serve.server import create_app
 from segmax.serve.settings import Limits, Settings
-from serve.in_process import BASE, settings_for
+from serve.in_process import BASE, LONGEST, settings_for
 from serve.serving import PATIENCE, read_until, serving
 
 SEARCH, BATCH = "/v1/indexes/docs/search", "/v1/indexes/docs/search/batch"
@@ -58,7 +58,7 @@ def with_app(settings: Settings, scenario: Callable[[App, httpx.AsyncClient], Aw
         finally:
             await app.stop()
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), LONGEST))
 
 
 @pytest.fixture

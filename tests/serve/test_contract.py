@@ -159,6 +159,7 @@ def schema(service: Service) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.hypothesis  # which `make test-random` selects; it cannot see what is given inside
 @pytest.mark.parametrize("name", ["papers", "notes", None])
 @pytest.mark.parametrize("mode", ["positive", "negative"])
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)

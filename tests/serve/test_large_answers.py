@@ -24,7 +24,7 @@ from segmax.serve.server import create_app
 from segmax.serve.settings import Limits, Settings
 from segmax.serve.streaming import Results
 from segmax.storage.tables import DocIds
-from serve.in_process import BASE, ask, get, post, settings_for
+from serve.in_process import BASE, LONGEST, ask, get, post, settings_for
 from serve.serving import eventually, memory_of, serving
 
 NUM_DOCS = 20
@@ -163,7 +163,7 @@ def test_answers_of_all_clients_share_an_allowance(papers: Path) -> None:
         finally:
             await app.stop()
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), LONGEST))
 
 
 def test_an_allowance_has_room_for_an_answer() -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import json
+import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
+import scipy.sparse as sp
 
 pytest.importorskip("msgspec")
 pytest.importorskip("uvicorn")
@@ -19,10 +23,14 @@ pytest.importorskip("prometheus_client")
 import segmax
 from segmax.errors import ConfigError, InputError, SegmaxWarning
 from segmax.metadata import parse_where, values, where
+from segmax.serve.encoding import EncoderThread
+from segmax.serve.problems import ProblemError
 from segmax.serve.security import Keys
 from segmax.serve.settings import Limits, Settings
-from serve.in_process import asked
-from serve.serving import Service, rest_of, serving
+from segmax.serve.writing import WriterThreads
+from segmax.vectors.csr import Csr, matrix_to_csr
+from serve.in_process import ask, asked, settings_for
+from serve.serving import PATIENCE, Service, rest_of, serving
 
 LIMITS = Limits(
     body_bytes=20_000,
@@ -83,50 +91,63 @@ def numbered(number: int) -> dict[str, Any]:
     return {"id": f"n{number}", "text": "noise"}
 
 
+class Asked:
+    """Limits, and which of them somebody has asked for."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.names: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        self.names.add(name)
+        return getattr(self._limits, name)
+
+
+ASKED = Asked(LIMITS)
 NOISE = {"text": "noise"}
 ONE = {"vector": {"indices": [0], "values": [1.0]}}
 SEARCH, BATCH = "papers/search", "papers/search/batch"
 CASES = {
-    "body_bytes": Case(SEARCH, LIMITS.body_bytes, sized, 413),
-    "text_chars": Case(SEARCH, LIMITS.text_chars, lambda n: {"text": "é" * n}),
-    "text_chars of texts": Case("papers/encode", LIMITS.text_chars, lambda n: {"texts": ["x" * n]}),
-    "text_chars of a batch": Case(BATCH, LIMITS.text_chars, lambda n: {"queries": [{"text": "x" * n}]}),
-    "terms of a vector": Case(SEARCH, LIMITS.terms, vector),
-    "terms by word": Case(SEARCH, LIMITS.terms, lambda n: {"terms": {f"w{word}": 1.0 for word in range(n)}}),
-    "terms in a batch": Case(BATCH, LIMITS.terms, lambda n: {"queries": [vector(n)]}),
-    "terms to score": Case("papers/score", LIMITS.terms, lambda n: vector(n) | {"ids": ["d1"]}),
-    "terms to explain": Case("papers/explain", LIMITS.terms, lambda n: vector(n) | {"id": "d1"}),
+    "body_bytes": Case(SEARCH, ASKED.body_bytes, sized, 413),
+    "text_chars": Case(SEARCH, ASKED.text_chars, lambda n: {"text": "é" * n}),
+    "text_chars of texts": Case("papers/encode", ASKED.text_chars, lambda n: {"texts": ["x" * n]}),
+    "text_chars of a batch": Case(BATCH, ASKED.text_chars, lambda n: {"queries": [{"text": "x" * n}]}),
+    "terms of a vector": Case(SEARCH, ASKED.terms, vector),
+    "terms by word": Case(SEARCH, ASKED.terms, lambda n: {"terms": {f"w{word}": 1.0 for word in range(n)}}),
+    "terms in a batch": Case(BATCH, ASKED.terms, lambda n: {"queries": [vector(n)]}),
+    "terms to score": Case("papers/score", ASKED.terms, lambda n: vector(n) | {"ids": ["d1"]}),
+    "terms to explain": Case("papers/explain", ASKED.terms, lambda n: vector(n) | {"id": "d1"}),
     # A filter counts itself, and whatever is in it.
-    "members of a filter": Case(SEARCH, LIMITS.terms - 1, lambda n: NOISE | {"where": {f"f{i}": i for i in range(n)}}),
-    "values in a filter": Case(SEARCH, LIMITS.terms - 3, lambda n: NOISE | {"where": {"n": {"$in": list(range(n))}}}),
-    "filters of a count": Case("papers/count", LIMITS.terms - 3, lambda n: {"where": {"n": {"$in": list(range(n))}}}),
+    "members of a filter": Case(SEARCH, ASKED.terms - 1, lambda n: NOISE | {"where": {f"f{i}": i for i in range(n)}}),
+    "values in a filter": Case(SEARCH, ASKED.terms - 3, lambda n: NOISE | {"where": {"n": {"$in": list(range(n))}}}),
+    "filters of a count": Case("papers/count", ASKED.terms - 3, lambda n: {"where": {"n": {"$in": list(range(n))}}}),
     "filters of facets": Case(
-        "papers/facets", LIMITS.terms - 3, lambda n: {"field": "n", "where": {"n": {"$in": list(range(n))}}}
+        "papers/facets", ASKED.terms - 3, lambda n: {"field": "n", "where": {"n": {"$in": list(range(n))}}}
     ),
     "filters to delete": Case(
-        "notes/documents/delete", LIMITS.terms - 3, lambda n: {"where": {"n": {"$in": list(range(n))}}}
+        "notes/documents/delete", ASKED.terms - 3, lambda n: {"where": {"n": {"$in": list(range(n))}}}
     ),
     "filters of a batch": Case(
-        BATCH, LIMITS.terms - 3, lambda n: {"queries": [ONE | {"where": {"n": {"$in": list(range(n))}}}]}
+        BATCH, ASKED.terms - 3, lambda n: {"queries": [ONE | {"where": {"n": {"$in": list(range(n))}}}]}
     ),
-    "k": Case(SEARCH, LIMITS.k, lambda n: NOISE | {"k": n}),
-    "k and offset": Case(SEARCH, LIMITS.k - 10, lambda n: NOISE | {"k": 10, "offset": n}),
-    "k of a batch": Case(BATCH, LIMITS.k, lambda n: {"queries": [ONE], "k": n}),
-    "k of a query": Case(BATCH, LIMITS.k, lambda n: {"queries": [ONE | {"k": n}]}),
-    "k and offset of a batch": Case(BATCH, LIMITS.k - 1, lambda n: {"queries": [ONE], "k": 1, "offset": n}),
-    "k to explain": Case("papers/explain", LIMITS.k, lambda n: NOISE | {"id": "d1", "k": n}),
-    "k inside": Case("papers/inside", LIMITS.k, lambda n: NOISE | {"k": n}),
-    "k x group_size": Case(SEARCH, LIMITS.k // 3, lambda n: NOISE | {"k": 3, "group_by": "n", "group_size": n}),
-    "queries": Case(BATCH, LIMITS.batch, lambda n: {"queries": [ONE] * n, "k": 1}),
-    "batch_results": Case(BATCH, LIMITS.batch_results // 3, lambda n: {"queries": [ONE] * 3, "k": n}),
-    "texts": Case("papers/encode", LIMITS.batch, lambda n: {"texts": ["noise"] * n}),
-    "ids": Case("papers/documents/get", LIMITS.batch, lambda n: {"ids": ["d1"] * n}),
-    "rows": Case("papers/documents/get", LIMITS.batch, lambda n: {"rows": [1] * n}),
-    "ids to score": Case("papers/score", LIMITS.batch, lambda n: NOISE | {"ids": ["d1"] * n}),
-    "words": Case("papers/terms", LIMITS.batch, lambda n: {"words": ["noise"] * n}),
-    "numbers": Case("papers/terms", LIMITS.batch, lambda n: {"numbers": [0] * n}),
+    "k": Case(SEARCH, ASKED.k, lambda n: NOISE | {"k": n}),
+    "k and offset": Case(SEARCH, ASKED.k - 10, lambda n: NOISE | {"k": 10, "offset": n}),
+    "k of a batch": Case(BATCH, ASKED.k, lambda n: {"queries": [ONE], "k": n}),
+    "k of a query": Case(BATCH, ASKED.k, lambda n: {"queries": [ONE | {"k": n}]}),
+    "k and offset of a batch": Case(BATCH, ASKED.k - 1, lambda n: {"queries": [ONE], "k": 1, "offset": n}),
+    "k to explain": Case("papers/explain", ASKED.k, lambda n: NOISE | {"id": "d1", "k": n}),
+    "k inside": Case("papers/inside", ASKED.k, lambda n: NOISE | {"k": n}),
+    "k x group_size": Case(SEARCH, ASKED.k // 3, lambda n: NOISE | {"k": 3, "group_by": "n", "group_size": n}),
+    "queries": Case(BATCH, ASKED.batch, lambda n: {"queries": [ONE] * n, "k": 1}),
+    "batch_results": Case(BATCH, ASKED.batch_results // 3, lambda n: {"queries": [ONE] * 3, "k": n}),
+    "texts": Case("papers/encode", ASKED.batch, lambda n: {"texts": ["noise"] * n}),
+    "ids": Case("papers/documents/get", ASKED.batch, lambda n: {"ids": ["d1"] * n}),
+    "rows": Case("papers/documents/get", ASKED.batch, lambda n: {"rows": [1] * n}),
+    "ids to score": Case("papers/score", ASKED.batch, lambda n: NOISE | {"ids": ["d1"] * n}),
+    "words": Case("papers/terms", ASKED.batch, lambda n: {"words": ["noise"] * n}),
+    "numbers": Case("papers/terms", ASKED.batch, lambda n: {"numbers": [0] * n}),
     "documents": Case(
-        "notes/documents?mode=upsert", LIMITS.batch * 32, lambda n: {"documents": [*map(numbered, range(n))]}
+        "notes/documents?mode=upsert", ASKED.batch * 32, lambda n: {"documents": [*map(numbered, range(n))]}
     ),
     # What the messages allow, whatever the settings say.
     "fields": Case(SEARCH, 8, lambda n: NOISE | {"fields": ["row"] * n}),
@@ -144,10 +165,12 @@ CASES = {
     "a prefix": Case("papers/terms", 1000, lambda n: {"prefix": "f" * n}),
     "words of a prefix": Case("papers/terms", 1000, lambda n: {"prefix": "n", "limit": n}),
     # What the library allows.
-    "levels of a filter": Case(SEARCH, 4, lambda n: NOISE | {"where": nested(n)}),
+    "levels of a filter as parts of it": Case(SEARCH, ASKED.terms - 2, lambda n: NOISE | {"where": nested(n)}),
     "levels of metadata": Case("notes/documents?mode=upsert", 64, lambda n: {"documents": [described(levels(n))]}),
     "bits of a number": Case("notes/documents?mode=upsert", 14_000, lambda n: {"documents": [described(2**n - 1)]}),
 }
+
+IN_CASES = frozenset(ASKED.names)
 
 
 def nested(count: int) -> dict[str, Any]:
@@ -189,10 +212,11 @@ def test_a_limit_is_the_most_that_is_allowed(send: Send, name: str) -> None:
 
 
 def test_every_limit_of_requests_is_tested() -> None:
-    """A new setting of limits needs its case here; the others are times, or tested with sockets."""
-    others = {"connections", "header_bytes", "header_seconds", "body_seconds", "wait_ms", "unread_bytes"}
-    tested = {"body_bytes", "line_bytes", "text_chars", "terms", "k", "batch", "batch_results", "answer_bytes"}
-    assert set(Limits.__dataclass_fields__) == tested | others
+    """A new setting of limits needs its case here; the others are times, or tested elsewhere."""
+    times = {"header_seconds", "body_seconds", "wait_ms"}
+    below = {"line_bytes", "connections", "header_bytes"}
+    in_large_answers = {"answer_bytes", "unread_bytes"}
+    assert set(Limits.__dataclass_fields__) - times - below - in_large_answers == IN_CASES
 
 
 def test_a_line_of_a_stream_may_be_as_long_as_allowed(send: Send) -> None:
@@ -221,6 +245,111 @@ def test_the_id_of_a_request_may_have_64_characters(send: Send) -> None:
         assert (answer.headers["x-request-id"] == given) == (count == 64)
 
 
+def test_a_filter_may_have_32_levels(tmp_path: Path) -> None:
+    """Thirty-two are searched, one more is refused, and the answer says how many are allowed."""
+    segmax.from_texts({"a": "noise"}, path=tmp_path / "papers", metadata=[{"n": 1}])
+
+    async def scenario(client: httpx.AsyncClient) -> list[httpx.Response]:
+        ways = [{"where": nested(count)} for count in (31, 32)]  # and the one of the field
+        return [await client.post("/v1/indexes/papers/search", json=NOISE | way) for way in ways]
+
+    allowed, refused = ask(settings_for(papers=tmp_path / "papers"), scenario)
+    assert allowed.status_code == 200, allowed.text
+    assert refused.status_code == 422
+    assert "at most 32 levels" in refused.json()["detail"]
+
+
+# --- what waits ------------------------------------------------------------------------------------------------------
+
+
+class Held:
+    """Work that takes until it may end."""
+
+    def __init__(self) -> None:
+        self.may_end = threading.Event()
+
+    def __call__(self, *_: object) -> None:
+        """Wait."""
+        assert self.may_end.wait(PATIENCE)
+
+
+async def only(most: int, start: Callable[[], Coroutine[Any, Any, Any]], held: Held) -> None:
+    """Check that so many can wait, that one more is refused, and that there is room again when they are done."""
+    *waiting, more = [asyncio.create_task(start()) for _ in range(most + 1)]
+    await asyncio.sleep(0)  # so that all of them begin, and what is refused ends
+    held.may_end.set()
+    await asyncio.gather(*waiting)
+    with pytest.raises(ProblemError) as caught:
+        await more
+    assert (caught.value.status, caught.value.kind) == (503, "overloaded")
+    await start()
+
+
+def test_64_requests_wait_for_a_thread(tmp_path: Path) -> None:
+    """Those that need one, and apart from them those whose filters are evaluated; eight batches run at once."""
+    segmax.from_texts({"a": "noise"}, path=tmp_path / "papers")
+
+    async def gone() -> None:
+        await asyncio.Event().wait()
+
+    async def scenario(client: httpx.AsyncClient) -> None:
+        service = client._transport.app.service  # type: ignore[attr-defined]
+        for way in (service.run, functools.partial(service.evaluate, gone=gone)):
+            held = Held()
+            await only(64, lambda way=way, held=held: way(held), held)  # type: ignore[misc]
+        with contextlib.ExitStack() as batches:
+            for _ in range(8):
+                batches.enter_context(service.batch())
+            with pytest.raises(ProblemError) as caught:
+                batches.enter_context(service.batch())
+            assert (caught.value.status, caught.value.kind) == (503, "overloaded")
+        with service.batch():
+            pass
+
+    ask(settings_for(papers=tmp_path / "papers"), scenario)
+
+
+def test_64_changes_wait_for_a_writer() -> None:
+    """One that is being made is one of them."""
+
+    class Writing:
+        """A writer that takes its time."""
+
+        commit = held = Held()
+
+    threads = WriterThreads(Writing())  # type: ignore[arg-type]
+    asyncio.run(only(64, lambda: threads.call("commit", "notes"), Writing.held))
+    threads.close()
+
+
+def test_four_million_characters_wait_for_an_encoder() -> None:
+    """A text counts one more than it has; what comes when there are just as many still waits."""
+
+    class Encoding:
+        """An encoder that takes its time."""
+
+        def __init__(self) -> None:
+            self.held = Held()
+
+        def query_rows(self, batch: Sequence[str]) -> Csr:
+            self.held()
+            return matrix_to_csr(sp.csr_matrix((len(batch), 1)))
+
+    async def run() -> None:
+        thread, encoder = EncoderThread("docs"), Encoding()
+        thread._cost = 0.0  # a machine that is so fast that only this limit matters
+        waiting = [asyncio.create_task(thread.encode(encoder, ["x" * (2**22 - 1)], None))]
+        await asyncio.sleep(0)
+        try:
+            await only(1, lambda: thread.encode(encoder, [""], None), encoder.held)
+        finally:
+            encoder.held.may_end.set()
+        await asyncio.gather(*waiting)
+        thread.close()
+
+    asyncio.run(run())
+
+
 # --- with sockets ----------------------------------------------------------------------------------------------------
 
 
@@ -241,6 +370,16 @@ def test_a_head_may_be_as_large_as_allowed(service: Service) -> None:
         with service.connect() as sock:
             sock.sendall(head)
             assert rest_of(sock).split(b" ", 2)[1] == status
+
+
+def test_64_requests_wait_for_an_earlier_one(service: Service) -> None:
+    """On one connection; one more than these and the first ends it."""
+    request = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    last = request[:-2] + b"Connection: close\r\n\r\n"
+    for count in (65, 66):
+        with service.connect() as sock:
+            sock.sendall(request * (count - 1) + last)  # a packet, which is read before anything is answered
+            assert rest_of(sock).count(b"HTTP/1.1 200 ") == (count if count == 65 else 0)
 
 
 def test_as_many_connections_as_allowed_are_open_at_once(service: Service) -> None:
@@ -309,13 +448,12 @@ def refused(work: Callable[[], object], expected: str) -> None:
 
 def test_filters_may_be_as_deep_as_allowed() -> None:
     """Thirty-two levels, by expressions or by operators of a field."""
-    most = where._DEEPEST
     operators: Any = {"$eq": 1}
-    for _ in range(most - 1):
+    for _ in range(31):
         operators = {"$not": operators}
-    for deepest, deeper in ((nested(most - 1), nested(most)), ({"n": operators}, {"n": {"$not": operators}})):
+    for deepest, deeper in ((nested(31), nested(32)), ({"n": operators}, {"n": {"$not": operators}})):
         assert parse_where(deepest)
-        refused(lambda deeper=deeper: parse_where(deeper), f"at most {most} levels")  # type: ignore[misc]
+        refused(lambda deeper=deeper: parse_where(deeper), "at most 32 levels")  # type: ignore[misc]
 
 
 def test_filters_may_have_as_many_parts_as_allowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -14,9 +15,14 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("prometheus_client")
 
 import segmax
+from segmax.serve import catalog
 from segmax.serve.app import App
 from segmax.serve.server import create_app
-from serve.in_process import BASE, settings_for
+from segmax.serve.settings import Settings
+from segmax.shards.making.building import build
+from segmax.shards.opening import open_local
+from segmax.shards.sharded import ShardedIndex
+from serve.in_process import BASE
 from serve.serving import PATIENCE
 
 
@@ -38,12 +44,26 @@ def write_parts(path: Path, ids: list[str]) -> None:
         collection.compact()
 
 
-@pytest.mark.parametrize("write", [write_index, write_collection, write_parts])
-def test_a_folder_may_be_away_while_it_is_moved(tmp_path: Path, write: Callable[[Path, list[str]], None]) -> None:
+def write_shards(path: Path, ids: list[str]) -> None:
+    """Write an index in two shards."""
+    file = path.with_suffix(".jsonl")
+    file.write_text("".join(f'{{"_id": "{id}", "text": "noise"}}\n' for id in ids))
+    build(file, path, shards=2, encoder="bm25", overwrite=True)
+
+
+@pytest.mark.parametrize("write", [write_index, write_collection, write_parts, write_shards])
+def test_a_folder_may_be_away_while_it_is_moved(
+    tmp_path: Path, write: Callable[[Path, list[str]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Searches are answered from what is open, however often the service looks, and find what is there afterwards."""
     docs, away, other = tmp_path / "docs", tmp_path / "away", tmp_path / "other"
     write(docs, ["old"])
     write(other, ["new", "newer"])
+
+    def opened_here(address: str, *, encoder: object = None) -> ShardedIndex:
+        return open_local(address.removeprefix("ray://"), encoder=encoder)
+
+    monkeypatch.setattr(catalog, "open_address", opened_here)
 
     async def scenario(app: App, client: httpx.AsyncClient) -> None:
         async def found() -> list[str]:
@@ -70,7 +90,8 @@ def test_a_folder_may_be_away_while_it_is_moved(tmp_path: Path, write: Callable[
         assert (await client.get("/ready")).status_code == 200
 
     async def run() -> None:
-        app = create_app(settings_for(docs=docs))
+        served: dict[str, Any] = {"docs": f"ray://{docs}" if write is write_shards else docs}
+        app = create_app(Settings(paths=served))
         await app.start()
         try:
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=BASE) as client:  # type: ignore[arg-type]

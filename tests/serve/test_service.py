@@ -177,10 +177,11 @@ def test_a_budget_gives_the_best_so_far(settings: Settings) -> None:
 @pytest.mark.parametrize("asks", ["search", "groups", "batch"])
 def test_nobody_waits_for_the_filter_of_another(settings: Settings, asks: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the documents are looked through for a new filter, other searches of the index are answered."""
-    others_are_answered = threading.Event()
+    is_evaluated, others_are_answered = threading.Event(), threading.Event()
     rows_of = Metadata.rows
 
     def rows(metadata: Metadata, where: Any) -> Any:
+        is_evaluated.set()
         assert others_are_answered.wait(20)
         return rows_of(metadata, where)
 
@@ -194,7 +195,7 @@ def test_nobody_waits_for_the_filter_of_another(settings: Settings, asks: str, m
 
     async def scenario(client: httpx.AsyncClient) -> list[httpx.Response]:
         slow = asyncio.create_task(client.post(f"/v1/indexes/papers/{address}", json=body))
-        await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(is_evaluated.wait, 20)
         found = [await client.post("/v1/indexes/papers/search", json={"text": "copper"}) for _ in range(3)]
         assert not slow.done()
         others_are_answered.set()
@@ -348,10 +349,11 @@ def test_nobody_waits_for_groups_without_columns(tmp_path: Path, where: Any, mon
     index = segmax.from_texts(["wave"] * 200, metadata=[{field: row % 70, "n": row} for row in range(200)])
     expected = index.search("wave", 5, where=where, group_by=field, group_size=2)
     index.save(tmp_path / "wide")
-    others_are_answered = threading.Event()
+    are_read, others_are_answered = threading.Event(), threading.Event()
     several = Metadata._several
 
     def slowly(metadata: Metadata, rows: Any) -> Any:
+        are_read.set()
         assert others_are_answered.wait(20)
         return several(metadata, rows)
 
@@ -360,7 +362,7 @@ def test_nobody_waits_for_groups_without_columns(tmp_path: Path, where: Any, mon
 
     async def scenario(client: httpx.AsyncClient) -> list[httpx.Response]:
         slow = asyncio.create_task(client.post("/v1/indexes/wide/search", json=body))
-        await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(are_read.wait, 20)
         found = [await client.post("/v1/indexes/wide/search", json={"text": "wave"}) for _ in range(3)]
         assert not slow.done()
         others_are_answered.set()

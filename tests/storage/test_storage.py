@@ -319,9 +319,10 @@ def survive(damaged: Iterator[tuple[dict[str, object], dict[str, np.ndarray]]]) 
     return refused, answered
 
 
-def test_damage_with_checksums_that_fit() -> None:
+@pytest.mark.parametrize("step", [11, pytest.param(5, marks=pytest.mark.deep)])  # a sanitized test takes all of it
+def test_damage_with_checksums_that_fit(step: int) -> None:
     """The core checks by itself whatever it follows: a damaged array is refused, or leads to wrong answers at worst."""
-    refused, answered = survive(damaged_indexes(step=11))
+    refused, answered = survive(damaged_indexes(step))
     assert refused > 200
     assert answered > 200
 

@@ -293,11 +293,11 @@ from segmax.encoders import BM25
 from segmax.text import encode_texts
 import segmax.encoders.bm25 as module
 module._PIECE_DOCS = 100
-def slowly(docs):
+def stuck(docs):
     for number, doc in enumerate(docs):
-        if number % 100 == 0: time.sleep(0.02)
+        if number == 1500: time.sleep(1000)
         yield doc
-encode_texts(BM25(), slowly(documents(3000)), {str(tmp_path / "parts.npz")!r}, shard_seconds=0)
+encode_texts(BM25(), stuck(documents(3000)), {str(tmp_path / "parts.npz")!r}, shard_seconds=0)
 """
     process = subprocess.Popen([sys.executable, "-c", program], env=os.environ)
     deadline = time.monotonic() + 60
@@ -309,6 +309,6 @@ encode_texts(BM25(), slowly(documents(3000)), {str(tmp_path / "parts.npz")!r}, s
     process.wait()
     done = encode_texts(BM25(), docs, tmp_path / "parts.npz")
     assert done.num_docs == 3000
-    assert done.num_resumed >= 200
+    assert 200 <= done.num_resumed <= 1500
     encode_texts(BM25(), docs, tmp_path / "whole.npz")
     assert_same(tmp_path / "parts.npz", tmp_path / "whole.npz")

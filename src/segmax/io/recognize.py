@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from segmax.base.errors import InputError
@@ -36,7 +36,9 @@ _KINDS_OF_FILES: Mapping[str, tuple[str, ...]] = {
     ".csv or .tsv": (".csv", ".tsv"),
     ".txt or .md": TEXT_ENDINGS,
 }
-_ASIDE = re.compile(r"quer(y|ies)|questions|topics|qrels|judge?ments|(^|[/._-])runs?([/._-]|$)")  # beside documents
+#: The words in the names of files that lie beside documents.
+_ASIDE = {"query", "queries", "questions", "topics", "qrels", "judgments", "judgements", "run", "runs"}
+_BETWEEN_WORDS = re.compile(r"[\W\d_]+")
 _ABOUT_DATA = ("readme", "license", "licence", "notice", "citation")  # texts beside data, not data
 _SHORT = {
     "texts": "lines of JSON, a JSON array, CSV, TSV, .txt, .md or a BEIR folder",
@@ -204,7 +206,8 @@ def _folder_format(folder: Path, recognizer: Recognizer) -> str | None:
         raise _mixed(folder, found)
     if ".txt or .md" in found:
         return "files"
-    if dataset_files(folder):
+    if files := dataset_files(folder):
+        _check_aside(files, folder)
         return "parquet"
     shards = shards_of(folder)
     if shards and (below := _shard_below(folder)) is not None:
@@ -214,14 +217,7 @@ def _folder_format(folder: Path, recognizer: Recognizer) -> str | None:
             got=f"also '{below}'",
             hint="name the files or folders",
         )
-    aside = [path for path in shards if _is_aside(path, folder)]
-    if aside and len(aside) < len(shards):
-        raise InputError(
-            where=f"'{folder}'",
-            expected=f"documents alone{_example(folder, shards)}",
-            got=f"also '{aside[0].name}'",
-            hint="name the files that you want",
-        )
+    _check_aside(shards, folder)
     return recognizer.recognize(shards[0]) if shards else None
 
 
@@ -257,9 +253,21 @@ def _kinds_of_files(folder: Path) -> dict[str, Path]:
     return found
 
 
+def _check_aside(files: Sequence[Path], folder: Path) -> None:
+    """Refuse queries, judgments and results beside documents, as which they would be read."""
+    aside = [path for path in files if _is_aside(path, folder)]
+    if aside and len(aside) < len(files):
+        raise InputError(
+            where=f"'{folder}'",
+            expected=f"documents alone{_example(folder, files)}",
+            got=f"also '{aside[0].name}'",
+            hint="name the files that you want",
+        )
+
+
 def _is_aside(path: Path, folder: Path) -> bool:
     """Whether a file in a folder is called queries, judgments or results: it lies beside documents."""
-    return _ASIDE.search(path.relative_to(folder).as_posix().lower()) is not None
+    return not _ASIDE.isdisjoint(_BETWEEN_WORDS.split(path.relative_to(folder).as_posix().lower()))
 
 
 def _is_stray(path: Path) -> bool:
