@@ -441,6 +441,38 @@ def test_filters_that_are_refused(where: Any, parts: dict[str, str]) -> None:
         parse_where(where)
 
 
+def _deep_text(characters: int) -> dict[str, Any]:
+    """Return a filter with a long text behind many levels."""
+    where: dict[str, Any] = {"a": "x" * characters + "\U0001f642"}
+    for number in range(19):
+        where = {"b": number, "$not": where}
+    return where
+
+
+def test_levels_hold_no_copies_of_what_is_in_them() -> None:
+    """A filter takes memory as its text does, however deep it is: not that times its levels."""
+    tracemalloc.start()
+    try:
+        where = parse_where(_deep_text(1_000_000))
+        assert where == parse_where(_deep_text(1_000_000))
+        assert where != parse_where(_deep_text(1_000_001))
+        assert tracemalloc.get_traced_memory()[1] < 60_000_000  # five characters of four bytes each, in two filters
+    finally:
+        tracemalloc.stop()
+
+
+def test_filters_that_are_too_long_become_no_text() -> None:
+    """They are refused before anything of their size is made of them."""
+    where = _deep_text(5_000_000)
+    tracemalloc.start()
+    try:
+        with refused(InputError, option="where", expected="4,194,304 characters"):
+            parse_where(where)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
 def test_filters_are_values() -> None:
     """Equal by meaning of the order of parts and of numbers; hashable, immutable, pickled."""
     one = parse_where({"a": 1, "b": {"$in": [2, 1, 1.0]}})

@@ -17,7 +17,7 @@ import numpy as np
 
 from segmax.encoders.base import Encoder
 from segmax.encoders.bm25 import BM25
-from segmax.metadata.where import checked_field, narrowed
+from segmax.metadata.where import checked_field, narrowed, num_characters
 from segmax.paper.methods import METHODS
 from segmax.search.arguments import EXACT
 from segmax.search.methods import SearchParams
@@ -43,6 +43,7 @@ _MOST_RUNNING = 64  # requests that wait for a thread
 _MOST_BATCHES = 8  # that run or wait at the same time
 _CALLS_ON_RAY = 16  # threads that wait for shards, beside those for searches
 _SHORT_FILTER = 64  # members that are checked in less time than a thread takes to start
+_SHORT_FILTER_TEXT = 10_000  # characters of them
 _SHORT_TEXT = 1000  # characters that BM25 splits into words in less time than a thread takes to start
 
 Result = TypeVar("Result")
@@ -343,7 +344,7 @@ class Service:
         if isinstance(source, ShardedIndex):
             return
         for where in wheres:
-            if not (_is_within(where, _SHORT_FILTER) and source.knows(where)):
+            if not (_is_short(where) and source.knows(where)):
                 await self.evaluate(source.count, where, deadline=deadline, gone=gone)
         if group_by is not None:
             group = narrowed(None, checked_field(group_by, "group_by"), None)  # one tells all groups
@@ -435,6 +436,11 @@ def _words(source: Source, query: PlainQuery) -> list[str]:
     if terms is None:
         return []
     return [terms[number] for number in np.asarray(query[0]).tolist() if 0 <= number < len(terms)]
+
+
+def _is_short(where: Filter) -> bool:
+    """Whether the event loop may check a filter by itself."""
+    return _is_within(where, _SHORT_FILTER) and num_characters(where) <= _SHORT_FILTER_TEXT
 
 
 def _is_within(where: object, limit: int) -> bool:
