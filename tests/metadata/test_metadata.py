@@ -33,6 +33,7 @@ from segmax.metadata import (
     store,
 )
 from segmax.metadata.values import MISSING, find
+from segmax.search.queries import FilterParser
 
 FILTERS = Path(__file__).resolve().parents[2] / "docs" / "filters.md"
 FIELDS = ["a", "b", "c", "a.x", "a.b", "d.e.f", "", "ß.🙂"]
@@ -461,13 +462,14 @@ def test_levels_hold_no_copies_of_what_is_in_them() -> None:
         tracemalloc.stop()
 
 
-def test_filters_that_are_too_long_become_no_text() -> None:
+@pytest.mark.parametrize("check", [parse_where, FilterParser()])
+def test_filters_that_are_too_long_become_no_text(check: Any) -> None:
     """They are refused before anything of their size is made of them."""
     where = _deep_text(5_000_000)
     tracemalloc.start()
     try:
         with refused(InputError, option="where", expected="4,194,304 characters"):
-            parse_where(where)
+            check(where)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()

@@ -23,7 +23,7 @@ from segmax.base.errors import ConfigError
 from segmax.metadata import Metadata, Scalar, Where, parse_where
 from segmax.metadata.facets import scalars_of
 from segmax.metadata.values import checked_value, value_key
-from segmax.metadata.where import Narrowed, checked_field, narrowed
+from segmax.metadata.where import Narrowed, checked_field, narrowed, num_characters
 from segmax.search.arguments import checked_k
 from segmax.search.results import Group, Groups, Hits
 
@@ -145,6 +145,8 @@ class FilterParser:
         """Return a filter, checked."""
         if isinstance(where, Where):
             return where
+        if num_characters(where) > _MOST_PARSED_CHARS:  # neither kept nor made text of, which would take as much again
+            return parse_where(where)
         try:
             key = _ENCODE(_plain(where))
         except (RecursionError, TypeError, ValueError):  # no filter: the parser says why
