@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -24,6 +25,8 @@ pytest.importorskip("prometheus_client")
 
 import segmax
 from conftest import random_docs
+from segmax.base.breaks import with_breaks
+from segmax.search import queries
 from segmax.search.index import Index
 from segmax.serve.app import App
 from segmax.serve.http_protocol import _whole_search
@@ -233,7 +236,7 @@ def test_a_search_whose_time_is_over_before_its_turn_is_refused(
         searcher = app.service.searchers["docs"]
         ways: list[dict[str, Any]] = [{}, {"budget_ms": 60_000}, {"budget_ms": 50_000}]
         asked = []
-        for way in [*ways, {"budget_ms": 60_000, "group_by": "year"}]:
+        for way in [*ways, {"budget_ms": 40_000}]:
             asked.append(asyncio.create_task(client.post(SEARCH, json=QUERY | way)))
             while app.service.admission.num_waiting < len(asked):
                 await asyncio.sleep(0.001)
@@ -248,6 +251,45 @@ def test_a_search_whose_time_is_over_before_its_turn_is_refused(
         assert (app.service.admission.num_waiting, app.service.admission.backlog) == (0, 0.0)
         alone = await client.post(SEARCH, json=QUERY | {"budget_ms": 1e-6})
         assert alone.status_code == 200
+
+    with_app(settings, scenario)
+
+
+def test_groups_hold_up_no_other_search(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others are searched beside them; what is taken on counts both."""
+    go_on, search = threading.Event(), Index.search
+
+    def slow(index: Index, *arguments: Any, **options: Any) -> Any:
+        assert options.get("group_by") is None or go_on.wait(PATIENCE)
+        return search(index, *arguments, **options)
+
+    monkeypatch.setattr(Index, "search", slow)
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        asked = [asyncio.create_task(client.post(SEARCH, json=QUERY | {"group_by": "year"})) for _ in range(5)]
+        while app.service.admission.num_waiting < len(asked):
+            await asyncio.sleep(0.001)
+        for body in (QUERY, QUERY | {"where": {"year": 1953}}):
+            assert (await client.post(SEARCH, json=body)).status_code == 200
+        assert app.service.admission.num_waiting == len(asked)
+        go_on.set()
+        assert {answer.status_code for answer in await asyncio.gather(*asked)} == {200}
+
+    with_app(settings, scenario)
+
+
+def test_a_budget_ends_a_search_for_groups(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It returns what it found until then, says so, and is counted as cut short."""
+    monkeypatch.setattr(queries, "with_breaks", functools.partial(with_breaks, every=1))
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        body = {"vector": {"indices": [1], "values": [1.0]}, "k": 7, "group_by": "year", "group_size": 30}
+        whole = (await client.post(SEARCH, json=body)).json()
+        assert whole["complete"]
+        cut = await client.post(SEARCH, json=body | {"budget_ms": 1e-6})
+        assert cut.status_code == 200
+        assert not cut.json()["complete"]
+        assert 'segmax_searches_partial_total{index="docs"} 1.0' in (await client.get("/metrics")).text
 
     with_app(settings, scenario)
 

@@ -10,6 +10,7 @@ import dataclasses
 import json
 import math
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -18,17 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax import _core
+from segmax.base.breaks import with_breaks
 from segmax.base.checks import checked_int, checked_number, shown
 from segmax.base.errors import ConfigError
 from segmax.metadata import Metadata, Scalar, Where, parse_where
 from segmax.metadata.facets import scalars_of
 from segmax.metadata.values import checked_value, value_key
 from segmax.metadata.where import Narrowed, checked_field, narrowed, num_characters
-from segmax.search.arguments import checked_k
+from segmax.search.arguments import checked_k, within
+from segmax.search.methods import SearchParams
 from segmax.search.results import Group, Groups, Hits
 
-#: Searches for the k best documents that a filter matches.
-Search = Callable[[int, Where | None], Hits]
+#: Searches for the k best documents that a filter matches, with a method.
+Search = Callable[[int, Where | None, SearchParams | None], Hits]
 #: Returns the value of a field in each of some results.
 Values = Callable[[str, Hits], list[Any]]
 #: A filter as callers write it.
@@ -85,9 +88,9 @@ def checked_min_score(score: object) -> float | None:
     return number
 
 
-def best(search: Search, k: int, wanted: Wanted) -> Hits:
+def best(search: Search, k: int, wanted: Wanted, params: SearchParams | None) -> Hits:
     """Return the k best documents after the first `offset`, without those that score too low."""
-    hits = search(k + wanted.offset, wanted.where)
+    hits = search(k + wanted.offset, wanted.where, params)
     return high_enough(hits, wanted.min_score).taken(slice(wanted.offset, None))
 
 
@@ -96,31 +99,40 @@ def high_enough(hits: Hits, least: float | None) -> Hits:
     return hits if least is None else hits.taken(slice(0, int((hits.scores >= least).sum())))
 
 
-def grouped(search: Search, values: Values, k: int, wanted: Wanted) -> Groups:
+def grouped(search: Search, values: Values, k: int, wanted: Wanted, params: SearchParams | None) -> Groups:
     """Return the best documents of the k best groups after the first `offset`, as in the ranking of all documents.
 
     A document belongs to the group of its value, and with a list to that of every element. Documents without a value
-    belong to none.
+    belong to none. A budget is that of all searches together: groups for which nothing of it is left have those of
+    their documents that were found before.
     """
     assert wanted.group_by is not None
+    budget_ms = getattr(params, "budget_ms", None)
+    deadline = None if budget_ms is None else time.perf_counter() + budget_ms / 1e3
+    is_cut = False
     num_groups = k + wanted.offset
     depth = max(_FIRST_DEPTH, num_groups * wanted.group_size)
     while True:
-        ranking = search(depth, wanted.where)
+        ranking = search(depth, wanted.where, within(params, deadline))
         hits = high_enough(ranking, wanted.min_score)
         members = _members(values(wanted.group_by, hits))
         is_all = len(ranking) < depth or len(hits) < len(ranking)
         if is_all or len(members) >= num_groups:
             break
+        if is_cut := deadline is not None and time.perf_counter() > deadline:
+            break
         depth *= _DEEPER
     found = []
-    for value, places in list(members.values())[wanted.offset : num_groups]:
-        if is_all or len(places) >= wanted.group_size:
+    for value, places in with_breaks(list(members.values())[wanted.offset : num_groups]):
+        is_whole = is_all or len(places) >= wanted.group_size
+        is_cut |= not is_whole and deadline is not None and time.perf_counter() > deadline
+        if is_whole or is_cut:
             found.append(Group(value, hits.taken(np.array(places[: wanted.group_size], dtype=np.int64))))
         else:
-            more = search(wanted.group_size, narrowed(wanted.where, wanted.group_by, value))
+            group = narrowed(wanted.where, wanted.group_by, value)
+            more = search(wanted.group_size, group, within(params, deadline))
             found.append(Group(value, high_enough(more, wanted.min_score)))
-    return Groups(found)
+    return Groups(found, complete=False if is_cut else None)
 
 
 def _members(values: Sequence[Any]) -> dict[Any, tuple[Scalar, list[int]]]:

@@ -83,7 +83,7 @@ async def search(context: Context, message: messages.Search) -> messages.SearchR
     await service.know(target, given(message.where), deadline, context.gone, message.group_by)
     if message.group_by is not None or message.group_size != 1:
         grouping = Grouping(message.group_by, message.group_size, message.offset, message.min_score)
-        searcher, how = service.searchers[target.name], (params, message.where, deadline, max_shards, grouping)
+        searcher, how = service.group_searchers[target.name], (params, message.where, deadline, max_shards, grouping)
         groups: Groups = await searcher.submit(target.source, query, message.k, *how)
         service.metrics.searched(target.name, total_stats(groups))
         answer = await service.run(_groups_answer, groups, message, marker, context.share, of=target.source)

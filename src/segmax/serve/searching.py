@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from segmax.base.breaks import checked_by
 from segmax.base.errors import ShardsUnavailableError
-from segmax.search.arguments import EXACT
+from segmax.search.arguments import EXACT, within
 from segmax.search.methods import SearchParams
 from segmax.search.results import Groups, Hits
 from segmax.serve.catalog import Served, Source
@@ -35,7 +35,6 @@ _MOST_BATCHED = 64  # searches of one batch: more would make the first of them w
 _INLINE_SECONDS = 0.001  # of work that the event loop may do by itself between two looks at its sockets
 _FIRST_COST = 0.0004  # of a search that nothing is known about
 _COST_SHARE = 0.1  # of the last search in the running mean
-_LEAST_BUDGET_MS = 0.001
 _WAIT_COSTS = 8  # searches of the same kind that one may always wait for, however long they take
 _ALWAYS_WAITING = 16  # searches per thread that may always wait: what an ordinary pool of connections sends
 BATCHES_ON_RAY = 4  #: batches of searches of an index on Ray that are under way at the same time
@@ -89,14 +88,6 @@ class Job:
     def params_now(self) -> SearchParams | None:
         """Return the parameters, with what is left of the time until the deadline as budget."""
         return within(self.params, self.deadline)
-
-
-def within(params: SearchParams | None, deadline: float | None) -> SearchParams | None:
-    """Return a method that may take as long as there is time until a deadline, by `time.perf_counter`."""
-    if deadline is None:
-        return params
-    left = max(_LEAST_BUDGET_MS, (deadline - time.perf_counter()) * 1e3)
-    return dataclasses.replace(params or EXACT, budget_ms=left)  # type: ignore[call-arg]  # methods that have none were refused
 
 
 def too_late() -> ProblemError:
@@ -396,7 +387,8 @@ def _searched_one_by_one(jobs: list[Job]) -> list[Answer]:
 
 def _searched_one(job: Job) -> Hits | Groups:
     more = _limits(job) if job.grouping is None else _limits(job) | job.grouping._asdict()
-    with ended_at(job.deadline):  # the rest of large groups is searched with a filter for each
+    # At its deadline, a search for groups ends by itself, with what it has found.
+    with ended_at(job.deadline if job.grouping is None else None, job.future.done):
         found: Hits | Groups = job.source.search(job.query, job.k, job.params_now(), where=job.where, **more)
     if isinstance(job.source, ShardedIndex):
         for hits in [group.hits for group in found] if isinstance(found, Groups) else [found]:

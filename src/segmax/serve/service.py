@@ -116,6 +116,7 @@ class Service:
         threads = settings.num_threads
         self._pool = ThreadPoolExecutor(max(4, threads + 2), thread_name_prefix="segmax")
         self._search_pool = ThreadPoolExecutor(2, thread_name_prefix="search")  # for which nothing else has to wait
+        self._group_pool = ThreadPoolExecutor(2, thread_name_prefix="groups")
         self._filter_pool = ThreadPoolExecutor(4, thread_name_prefix="filter")
         self._evaluating: set[threading.Event] = set()  # what ends each of them
         # Threads that wait for other machines: nothing that this machine can answer by itself has to wait for them.
@@ -127,14 +128,19 @@ class Service:
         self.allowance = Allowance(self.limits.answer_bytes, self.limits.unread_bytes)
         self.admission = Admission(self.limits.wait_ms / 1e3, threads)
         self._ray_searches: list[ThreadPoolExecutor] = []
-        self.searchers = {name: self._searcher(served, threads) for name, served in catalog.items()}
+        self.searchers = {name: self._searcher(served, self._search_pool) for name, served in catalog.items()}
+        #: For groups, thousands of searches each: they share the admission with others, which do not wait for them.
+        self.group_searchers = {
+            name: self.searchers[name] if served.is_on_ray else self._searcher(served, self._group_pool)
+            for name, served in catalog.items()
+        }
         self._following = asyncio.create_task(self._follow())
 
-    def _searcher(self, served: Served, threads: int) -> Searcher:
+    def _searcher(self, served: Served, pool: ThreadPoolExecutor) -> Searcher:
         """Return what searches an index; one on Ray has its own threads, which wait, and its own admission."""
         on_batch = functools.partial(self.metrics.ran_together, served.name)
         if not served.is_on_ray:
-            return Searcher(served, self.admission, self._search_pool, threads, on_batch)
+            return Searcher(served, self.admission, pool, self.settings.num_threads, on_batch)
         pool = ThreadPoolExecutor(BATCHES_ON_RAY, thread_name_prefix=f"ray-{served.name}")
         self._ray_searches.append(pool)
         return Searcher(served, Admission(self.limits.wait_ms / 1e3, BATCHES_ON_RAY), pool, 1, on_batch)
@@ -158,7 +164,8 @@ class Service:
             thread.close()
         for stop in self._evaluating:
             stop.set()
-        for pool in (self._pool, self._search_pool, self._filter_pool, *self._ray_searches, self._ray_pool):
+        pools = self._pool, self._search_pool, self._group_pool, self._filter_pool, *self._ray_searches, self._ray_pool
+        for pool in pools:
             if pool is not None:
                 pool.shutdown(wait=True)
         if isinstance(self.writes, WriterThreads):
