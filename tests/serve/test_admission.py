@@ -12,7 +12,8 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+import types
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import httpx
@@ -28,8 +29,10 @@ from conftest import random_docs
 from segmax.base.breaks import with_breaks
 from segmax.search import queries
 from segmax.search.index import Index
+from segmax.serve import searching
 from segmax.serve.app import App
-from segmax.serve.http_protocol import _whole_search
+from segmax.serve.http_protocol import HttpToolsProtocol, _whole_search, guarded
+from segmax.serve.searching import Admission
 from segmax.serve.server import create_app
 from segmax.serve.settings import Limits, Settings
 from serve.in_process import BASE, settings_for
@@ -300,6 +303,109 @@ BODY = b'{"vector":{"indices":[1],"values":[1.0]}}'
 START = b"POST /v1/indexes/docs/search HTTP/1.1\r\n"
 LENGTH = b"Content-Length: %d\r\n" % len(BODY)
 WHOLE = START + b"Host: 127.0.0.1\r\nContent-Type: application/json\r\n" + LENGTH + b"\r\n" + BODY
+
+
+@pytest.fixture
+def admission() -> Iterator[Admission]:
+    """What takes on searches for one thread that may wait ten milliseconds, on an event loop that does not run."""
+    loop = asyncio.new_event_loop()
+
+    async def made() -> Admission:
+        return Admission(0.01, 1)
+
+    yield loop.run_until_complete(made())
+    loop.close()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time by which searches are taken on."""
+    now = [100.0]
+    monkeypatch.setattr(searching.time, "perf_counter", lambda: now[0])
+    return now
+
+
+def test_the_lag_of_the_event_loop_counts_as_waiting(admission: Admission, clock: list[float]) -> None:
+    """What comes while the loop works has waited in its socket for as long; once it comes round, it has not."""
+    loop = admission._loop
+
+    async def rounds() -> None:
+        for _ in range(4):
+            await asyncio.sleep(0)
+
+    assert not admission.is_full()
+    for _ in range(20):
+        admission.note_coming()
+    assert not admission.is_full()  # eight milliseconds
+    for _ in range(20):
+        admission.take(1e-4, None, clock[0])
+    admission._forget_coming()  # as the loop does before it takes them
+    assert not admission.is_full()
+    clock[0] += 0.0079
+    assert not admission.is_full()
+    clock[0] += 0.0002
+    assert admission.is_full()
+    loop.run_until_complete(rounds())
+    assert not admission.is_full()
+    admission.note_busy()
+    clock[0] += 0.02
+    assert admission.is_full()
+    for _ in range(5):
+        admission.give_back(1e-4)
+    assert not admission.is_full()  # so many may always wait
+
+
+def test_what_has_come_is_expected_to_take_what_others_took(admission: Admission, clock: list[float]) -> None:
+    """Where nothing waits, it depends on what searches took whether more are refused; one slow one changes little."""
+
+    def num_taken() -> int:
+        admission._num_coming = 0
+        while not admission.is_full():
+            admission._num_coming += 1
+        return admission._num_coming
+
+    assert num_taken() in (25, 26)  # of 0.4 milliseconds
+    for _ in range(100):
+        admission.learn(5e-5)
+    assert 195 < num_taken() < 205
+    admission.learn(2.0)
+    assert num_taken() > 60
+    for _ in range(100):
+        admission.learn(2e-3)
+    assert num_taken() == 16  # as many as may always wait
+
+
+def test_costs_are_learned_for_what_nothing_is_known_about(settings: Settings) -> None:
+    """What a search took is what the next ones are expected to take, of whatever kind."""
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        before = app.service.admission.usual_cost
+        await client.post(SEARCH, json=QUERY)
+        ((_, cost),) = app.service.searchers["docs"]._costs.items()
+        assert app.service.admission.usual_cost == pytest.approx(before**0.9 * cost**0.1)
+
+    with_app(settings, scenario)
+
+
+def test_what_has_another_admission_is_not_refused_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that came whole becomes a request where nothing refuses its path."""
+    read: list[bytes] = []
+    monkeypatch.setattr(HttpToolsProtocol, "data_received", lambda _, data: read.append(data))
+    sheds = {b"/v1/indexes/docs/search": object()}
+    kind = guarded(Limits(), lambda *_: None, sheds.get, lambda: True, lambda *_: b"0" * 20)
+    written: list[bytes] = []
+    protocol = object.__new__(kind)
+    protocol.transport = types.SimpleNamespace(is_closing=lambda: False, write=written.append)
+    protocol.loop = types.SimpleNamespace(call_later=lambda *_: None, time=float)
+    protocol.flow = types.SimpleNamespace(write_paused=False)
+    protocol.cycle = protocol.client = protocol.timeout_keep_alive_task = None
+    protocol.timeout_keep_alive = protocol._num_head_bytes = 0
+    protocol.pipeline, protocol._piece, protocol._state, protocol._is_refused = [], b"", 0, False
+    protocol.data_received(WHOLE)
+    assert (len(written), read) == (1, [])
+    protocol._num_head_bytes = 0
+    protocol.data_received(WHOLE.replace(b"docs", b"rays"))
+    assert (len(written), len(read)) == (1, 1)
 
 
 def test_a_search_that_came_whole_is_recognized() -> None:

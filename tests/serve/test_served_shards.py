@@ -6,6 +6,7 @@ The shards are in this process; tests/ray has the same service in front of a clu
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 import time
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from segmax.io import open_texts
 from segmax.ray.address import parse_ray_address
 from segmax.remote import connect_async
 from segmax.serve import catalog
+from segmax.serve.searching import Admission
 from segmax.serve.server import create_app
 from segmax.serve.settings import Settings
 from segmax.shards.making.building import build
@@ -125,6 +127,25 @@ def settings(path: Path, opener: Opener) -> Settings:
 def partial(path: Path, opener: Opener) -> Settings:
     """The same, where partial answers are allowed."""
     return Settings(paths={"docs": f"ray://{path}?allow_partial=true"})
+
+
+def test_searches_of_shards_are_not_refused_for_others(
+    settings: Settings, one: segmax.Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have an admission of their own, which refuses them once they are requests."""
+    one.save(tmp_path / "one.segmax")
+    both = dataclasses.replace(settings, paths={**settings.paths, "one": tmp_path / "one.segmax"})
+    monkeypatch.setattr(Admission, "is_full", lambda _: True)
+
+    async def scenario() -> list[bool]:
+        app = create_app(both)
+        await app.start()
+        try:
+            return [app.shedder(f"/v1/indexes/{name}/search".encode()) is None for name in ("docs", "one")]
+        finally:
+            await app.stop()
+
+    assert asyncio.run(scenario()) == [True, False]
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------

@@ -33,7 +33,8 @@ Answer = tuple[Hits | Groups | BaseException, float]
 
 _MOST_BATCHED = 64  # searches of one batch: more would make the first of them wait for the last
 _INLINE_SECONDS = 0.001  # of work that the event loop may do by itself between two looks at its sockets
-_FIRST_COST = 0.0004  # of a search that nothing is known about
+_FIRST_COST = 0.0004  # of a search, before anything is known
+_LEAST_COST = 1e-6
 _COST_SHARE = 0.1  # of the last search in the running mean
 _WAIT_COSTS = 8  # searches of the same kind that one may always wait for, however long they take
 _ALWAYS_WAITING = 16  # searches per thread that may always wait: what an ordinary pool of connections sends
@@ -120,6 +121,11 @@ class Admission:
         self.num_shed = 0  #: requests that were refused, whatever for
         self.backlog = 0.0  #: seconds of work that is waiting or running
         self.num_waiting = 0  #: searches that are waiting or running
+        self.usual_cost = _FIRST_COST  #: of a search of which nothing more is known
+
+    def learn(self, seconds: float) -> None:
+        """Take the time of a search into account: by its logarithm, so that a few slow ones are not the usual ones."""
+        self.usual_cost *= (max(seconds, _LEAST_COST) / self.usual_cost) ** _COST_SHARE
 
     def take(self, cost: float, deadline: float | None, now: float) -> None:
         """Add work to what is waiting; raise the problem of an overload if it would have to wait too long."""
@@ -136,7 +142,7 @@ class Admission:
         count = self.num_waiting + self._num_coming
         if count < _ALWAYS_WAITING * self._threads:
             return False
-        mean = self.backlog / self.num_waiting if self.num_waiting else _FIRST_COST
+        mean = self.backlog / self.num_waiting if self.num_waiting else self.usual_cost
         lag = 0.0 if self._busy_since is None else time.perf_counter() - self._busy_since
         return lag + count * mean / self._threads > max(self._limit, _WAIT_COSTS * mean)
 
@@ -256,7 +262,7 @@ class Searcher:
         """
         depth = k if grouping is None else (k + grouping.offset) * grouping.group_size
         kind = _kind_of(num_terms(query), depth, params, where is not None, grouping is not None)
-        cost = self._costs.get(kind, _FIRST_COST)
+        cost = self._costs.get(kind, self._admission.usual_cost)
         is_behind = self._admission.num_waiting > 0
         self._admission.take(cost, deadline, time.perf_counter())
         future: asyncio.Future[Any] = self._loop.create_future()
@@ -335,6 +341,7 @@ class Searcher:
         """Take the time of a search into account for the next ones of its kind."""
         before = self._costs.get(kind, seconds)
         self._costs[kind] = before + _COST_SHARE * (seconds - before)
+        self._admission.learn(seconds)
 
     def _finish(self, jobs: list[Job], answers: list[Answer]) -> None:
         for job, (answer, seconds) in zip(jobs, answers, strict=True):

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, NoReturn, TypeVar
+from urllib.parse import quote
 
 import msgspec
 import numpy as np
@@ -134,6 +135,8 @@ class Service:
             name: self.searchers[name] if served.is_on_ray else self._searcher(served, self._group_pool)
             for name, served in catalog.items()
         }
+        #: Where searches are asked for that have their own admission.
+        self.paths_on_ray = {_search_path(name) for name, served in catalog.items() if served.is_on_ray}
         self._following = asyncio.create_task(self._follow())
 
     def _searcher(self, served: Served, pool: ThreadPoolExecutor) -> Searcher:
@@ -403,6 +406,10 @@ class Service:
         assert isinstance(highlight, messages.Highlight)
         split = getattr(target.encoder, "occurrences", None)
         return Marker(frozenset(_words(target.source, query)), split, highlight.width)
+
+
+def _search_path(name: str) -> bytes:
+    return f"/v1/indexes/{quote(name, safe='')}/search".encode()
 
 
 def _until(stop: threading.Event, deadline: float | None, work: Callable[[], Result]) -> Result:
