@@ -30,10 +30,12 @@ from segmax.remote import connect_async
 from segmax.serve import catalog
 from segmax.serve.searching import Admission
 from segmax.serve.server import create_app
-from segmax.serve.settings import Settings
+from segmax.serve.settings import Limits, Settings
+from segmax.shards import found as found_features
 from segmax.shards.making.building import build
 from segmax.shards.opening import ShardOpening, open_with, read_manifest
 from segmax.shards.routed import RoutingTable
+from segmax.shards.shard import Shard
 from segmax.shards.sharded import ShardedIndex
 from segmax.shards.storage import open_storage
 from segmax.shards.transport import Call, LocalTransport, Missing
@@ -146,6 +148,26 @@ def test_searches_of_shards_are_not_refused_for_others(
             await app.stop()
 
     assert asyncio.run(scenario()) == [True, False]
+
+
+def test_answers_that_are_too_large_are_not_read_to_their_end(
+    settings: Settings, one: segmax.Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shards are asked for a few texts at a time, and no more once the answer is too large."""
+    monkeypatch.setattr(found_features, "_MOST_LOOKED_UP", 16)
+    texts, read = Shard.texts, []
+
+    def watched(shard: Shard, rows: Any) -> Any:
+        read.append(len(rows))
+        return texts(shard, rows)
+
+    monkeypatch.setattr(Shard, "texts", watched)
+    small = dataclasses.replace(settings, limits=Limits(answer_bytes=1000))
+    body = {"text": "word1", "k": 200, "fields": ["text"]}
+    assert len(one.search("word1", 200)) > 60
+    refused = post(small, "/v1/indexes/docs/search", body)
+    assert (refused.status_code, refused.json()["type"]) == (422, "urn:segmax:problem:answer-too-large")
+    assert 0 < sum(read) <= 32
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------

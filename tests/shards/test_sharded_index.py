@@ -20,9 +20,11 @@ from conftest import examples
 from segmax.collection.part import Documents, small_part
 from segmax.errors import ConfigError, ShardsUnavailableError
 from segmax.search.results import STATS_FIELDS
+from segmax.shards import found as found_features
 from segmax.shards import router
 from segmax.shards.asking import Asking, Decision, Rules
 from segmax.shards.asking_one import AskingOne
+from segmax.shards.found import ShardedDocs
 from segmax.shards.making.building import build
 from segmax.shards.opening import open_local
 from segmax.shards.routed import RoutingTable
@@ -76,6 +78,28 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """Documents with whole or real weights, in shards by clusters or by rows."""
     kind, sharding = request.param
     return Pair(kind, sharding, tmp_path_factory.mktemp("sharded") / "index")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_documents_of_results_are_looked_up_a_few_at_a_time(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In whatever order they are wanted, each once; no more than a few are fetched for one."""
+    monkeypatch.setattr(found_features, "_MOST_LOOKED_UP", 4)
+    asked: list[list[int]] = []
+
+    def look_up(calls: Sequence[tuple[int, str, Any]]) -> list[Any]:
+        asked.append([1000 * shard + row for shard, _, rows in calls for row in rows.tolist()])
+        return [[f"{method} {shard} {row}" for row in rows.tolist()] for shard, method, rows in calls]
+
+    numbers = np.array([[7, 3, 9, 5, 1], [4, 3, 8, 0, -1]])
+    docs = ShardedDocs(look_up, numbers, numbers % 2, numbers * 10, has_texts=True, has_metadata=True)
+    wanted = [7, 3, 9, 5, 1, 4, 8, 0][::order]
+    for method, read in (("texts", docs.text_of), ("metadata", docs.metadata_of)):
+        assert [read(number) for number in wanted] == [f"{method} {number % 2} {number * 10}" for number in wanted]
+        assert [len(places) for places in asked] == [4, 4]
+        assert sorted(number for places in asked for number in places) == sorted(
+            1000 * (number % 2) + 10 * number for number in wanted
+        )
+        asked.clear()
 
 
 def same(found: segmax.BatchHits, expected: segmax.BatchHits) -> None:
