@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from segmax.errors import ConfigError, ShardsUnavailableError
 from segmax.search.results import STATS_FIELDS
 from segmax.shards import found as found_features
 from segmax.shards import router
-from segmax.shards.asking import Asking, Decision, Rules
+from segmax.shards.asking import Asking, Decision, Rules, scaled_threshold
 from segmax.shards.asking_one import AskingOne
 from segmax.shards.found import ShardedDocs
 from segmax.shards.making.building import build
@@ -426,8 +427,9 @@ LEAST = 2**53 + 4
 assert float(LEAST) == float(LEAST + 1) == LEAST
 
 
+@pytest.mark.parametrize("eta", [1.0, 0.9])
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_scores_that_floats_would_take_for_ties_are_none(k: int) -> None:
+def test_scores_that_floats_would_take_for_ties_are_none(k: int, eta: float) -> None:
     """Shards whose bounds exceed theta by 1 of 2**53 are asked, and their results come first."""
     scores = [LEAST, LEAST + 1, LEAST + 1, LEAST - 1]
     expected = [1, 2, 0][:k]
@@ -435,9 +437,9 @@ def test_scores_that_floats_would_take_for_ties_are_none(k: int) -> None:
     bounds = Bounds(most, most.astype(np.float64), most.astype(np.float64))
     query = Prepared(np.array([0, 0]), np.zeros(0, np.int64), np.zeros(0), np.ones(1), np.zeros((1, 2), np.uint64))
     first_rows = np.arange(4)
-    exact = Rules(np.ones(1), np.ones(1), np.array([4]))
-    many = Asking(query, bounds, bounds.promise, np.array([k]), exact, first_rows, np.ones(4, np.int64), k)
-    one = AskingOne(query, bounds, bounds.promise, k, 1.0, 1.0, None, first_rows.tolist(), [1] * 4)
+    rules = Rules(np.ones(1), np.array([eta]), np.array([4]))
+    many = Asking(query, bounds, bounds.promise, np.array([k]), rules, first_rows, np.ones(4, np.int64), k)
+    one = AskingOne(query, bounds, bounds.promise, k, 1.0, eta, None, first_rows.tolist(), [1] * 4)
     stats = np.zeros((1, len(STATS_FIELDS)), np.uint64)
     asking: Asking | AskingOne
     for asking in (many, one):
@@ -455,6 +457,13 @@ def test_scores_that_floats_would_take_for_ties_are_none(k: int) -> None:
     assert many.best.scores[0].tolist() == [-result.minus_score for result in one.best] == [scores[n] for n in expected]
     assert many.decisions[0].tolist() == one.decisions
     assert (many.decisions[0, 3] == Decision.RULED_OUT) == (k == 1)  # with more, theta is known when all were asked
+
+
+@pytest.mark.parametrize(("theta", "factor"), [(LEAST + 1, 1.0), (2**62, 0.1), (7, 0.9), (1000, 0.3), (3, 0.5)])
+def test_a_bound_is_compared_with_the_largest_integer_that_is_low_enough(theta: int, factor: float) -> None:
+    """That is θ itself at factor 1, however large; nothing beyond the range of integers, and otherwise θ / factor."""
+    expected = theta if factor == 1.0 else min(math.floor(theta / factor), 2**62)
+    assert scaled_threshold(theta, factor) == expected
 
 
 @pytest.mark.slow
