@@ -14,6 +14,7 @@ import socket
 import threading
 import types
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -295,6 +296,49 @@ def test_a_budget_ends_a_search_for_groups(settings: Settings, monkeypatch: pyte
         assert 'segmax_searches_partial_total{index="docs"} 1.0' in (await client.get("/metrics")).text
 
     with_app(settings, scenario)
+
+
+def test_the_offset_of_a_batch_is_part_of_its_depth(settings: Settings, places: list[str]) -> None:
+    """What such a batch took is about as many results as were looked for, and so is what it is expected to take."""
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        costs = app.service.searchers["docs"]._costs
+        await asyncio.to_thread(app.service.catalog["docs"].warm)
+        for offset, k_bits in ((0, 1), (90, 7)):
+            body = {"queries": [QUERY] * 2, "k": 1, "offset": offset}
+            costs.clear()
+            assert (await client.post(BATCH, json=body)).status_code == 200
+            ((kind, _),) = costs.items()
+            assert kind.k_bits == k_bits
+            costs[kind] = 0.0001
+            await client.post(BATCH, json=body)
+            assert places[-2:] == ["thread", "loop"]
+
+    with_app(settings, scenario)
+
+
+def test_costs_are_those_of_the_index_that_is_served(settings: Settings, places: list[str], tmp_path: Path) -> None:
+    """In an index that takes the place of another one, a search is as unknown as the first was."""
+    path = tmp_path / "docs.segmax"
+    docs = random_docs(np.random.default_rng(2), 200, 40)
+    segmax.build(docs, path=path)
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        async def place(address: str, body: dict[str, Any]) -> str:
+            assert (await client.post(address, json=body)).status_code == 200
+            return places.pop()
+
+        costs, served = app.service.searchers["docs"]._costs, app.service.catalog["docs"]
+        for address, body in ((SEARCH, QUERY), (BATCH, {"queries": [QUERY]})):
+            await asyncio.to_thread(served.warm)
+            assert await place(address, body) == "thread"
+            ((kind, _),) = costs.items()
+            costs[kind] = 0.0001
+            assert await place(address, body) == "loop"
+            segmax.build(docs, path=path, overwrite=True)
+            await asyncio.to_thread(served.follow)
+
+    with_app(settings_for(docs=path), scenario)
 
 
 # --- refused before they are requests --------------------------------------------------------------------------------

@@ -143,7 +143,8 @@ async def search_batch(context: Context, message: messages.BatchSearch) -> messa
     depths = [message.k if query.k is None else query.k for query in queries]
     for depth in set(depths):
         service.check_depth(depth, message.offset)
-    total = sum(depths) + len(depths) * message.offset
+    reached = [depth + message.offset for depth in depths]  # as deep as they are searched
+    total = sum(reached)
     if total > service.limits.batch_results:
         raise over_limit("results of a batch", service.limits.batch_results, total)
     for where in (message.where, *(query.where for query in queries)):
@@ -168,10 +169,10 @@ async def search_batch(context: Context, message: messages.BatchSearch) -> messa
             sizes = np.diff(plain.indptr).tolist() if isinstance(plain, Csr) else [num_terms(query) for query in plain]
             is_short = len(queries) <= _SLICE and total <= _MOST_INLINE and not has_more
             is_alone = len(service.requests) == 1  # so it holds up nobody
-            is_here = is_short and is_alone and searcher.are_quick(sizes, depths, params)
+            is_here = is_short and is_alone and searcher.are_quick(target.source, sizes, reached, params)
             seconds = work() if is_here else await service.run(work, of=target.source)
             if not has_more:
-                searcher.learn(sizes, depths[part], params[part], seconds)
+                searcher.learn(sizes, reached[part], params[part], seconds)
     return messages.BatchResult(results=results.whole(), took_ms=(time.perf_counter() - context.arrived) * 1e3)
 
 

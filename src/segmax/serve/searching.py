@@ -212,11 +212,13 @@ class Searcher:
         self._num_running = 0  # batches on threads
         self._most_running = BATCHES_ON_RAY if served.is_on_ray else 1
         self._costs: dict[Kind, float] = {}
+        self._source: Source | None = None  # that they are about
 
     def at_once(self, source: Source, query: PlainQuery, k: int, params: SearchParams | None) -> Hits | None:
         """Search here and now, if that takes next to no time and nothing else is going on; otherwise return None."""
         if self._served.is_on_ray:
             return None
+        self._learn_about(source)
         kind = _kind_of(num_terms(query), k, params)
         cost = self._costs.get(kind)
         if cost is None or cost > _INLINE_SECONDS or self._admission.num_waiting or not self._is_known(query):
@@ -227,11 +229,14 @@ class Searcher:
         self._on_batch()
         return hits
 
-    def are_quick(self, sizes: Sequence[int], depths: Sequence[int], params: Sequence[SearchParams | None]) -> bool:
+    def are_quick(
+        self, source: Source, sizes: Sequence[int], depths: Sequence[int], params: Sequence[SearchParams | None]
+    ) -> bool:
         """Whether some searches without filters are expected to take next to no time, all of them together.
 
         `sizes` are numbers of terms.
         """
+        self._learn_about(source)
         if self._served.is_on_ray or self._admission.num_waiting or not self._served.is_warm:
             return False
         return self._expected(map(_kind_of, sizes, depths, params)) <= _INLINE_SECONDS
@@ -260,6 +265,7 @@ class Searcher:
 
         They are `Hits`, or `Groups` with a grouping, to which the offset belongs then.
         """
+        self._learn_about(source)
         depth = k if grouping is None else (k + grouping.offset) * grouping.group_size
         kind = _kind_of(num_terms(query), depth, params, where is not None, grouping is not None)
         cost = self._costs.get(kind, self._admission.usual_cost)
@@ -270,6 +276,12 @@ class Searcher:
         self._waiting.append(Job(*how, future, cost, kind, is_behind, max_shards, grouping))
         self._schedule()
         return future
+
+    def _learn_about(self, source: Source) -> None:
+        """Forget what searches took in an index whose place another one has taken."""
+        if source is not self._source:
+            self._source = source
+            self._costs.clear()
 
     def _schedule(self) -> None:
         """Run what is waiting when the event loop has read what has come, if another batch may run."""
@@ -350,7 +362,8 @@ class Searcher:
                 if not job.future.done():
                     job.future.set_exception(answer)
                 continue
-            self._learn(job.kind, seconds)
+            if job.source is self._source:
+                self._learn(job.kind, seconds)
             if not job.future.done():
                 job.future.set_result(answer)
 
