@@ -401,6 +401,24 @@ def test_filters_that_were_checked_take_bounded_memory() -> None:
     assert sum(map(len, parser._kept)) == parser._num_chars <= 1 << 22
 
 
+def test_groups_displace_no_filters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many groups a search has: their filters have room of their own, which is bounded."""
+    monkeypatch.setattr(query_features, "_CACHED_BYTES", 40_000)
+    docs = sp.csr_matrix(np.arange(400, 0, -1)[:, None])
+    index = segmax.build(docs, metadata=[{"g": row % 100} for row in range(400)])
+    where, group = {"g": {"$lt": 90}}, narrowed(None, "g", 7)
+    index.count(where)
+    index.count({"g": 7})
+    for _ in range(2):
+        found = index.search({0: 1.0}, 50, where=where, group_by="g", group_size=2)
+        assert [group.hits.ids for group in found] == [[row, row + 100] for row in range(50)]
+    assert index.knows(where)
+    assert index.knows(group)  # which is the same filter as one that was written
+    assert not index.knows(narrowed(None, "g", 8))
+    assert index.knows(narrowed(parse_where(where), "g", 49))
+    assert 1 < len(index._masks._narrowed.kept) < 20
+
+
 def test_masks_are_kept(index: segmax.Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the key of their filter, those used last, within bounds; threads share them."""
     made: list[str] = []

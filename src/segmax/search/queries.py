@@ -41,6 +41,7 @@ _FIRST_DEPTH = 64  # results to look for groups in, and how much deeper to look 
 _DEEPER = 4
 _CACHED_BYTES = 1 << 26
 _LEAST_BYTES_PER_DOC = 4
+_NARROWED_SHARE = 4  # of the memory for filters as they are written, filters of groups may take one part beside it
 _ENTRY_BYTES = 512  # of a filter and of objects, roughly
 _MOST_PARSED = 64
 _MOST_PARSED_CHARS = 1 << 22  # of all of them together
@@ -240,23 +241,25 @@ T = TypeVar("T", bound=_Kept)
 
 
 class FilterCache(Generic[T]):
-    """What filters keep, by their key: as many of those used last as fit into memory. Threads can share it."""
+    """What filters keep, by their key: as many of those used last as fit into memory. Threads can share it.
+
+    Filters of groups have room of their own: a search has thousands of them, before which no other filter has to go.
+    """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[int, str], T] = OrderedDict()
-        self._num_bytes = 0
+        self._written: _Lane[T] = _Lane()
+        self._narrowed: _Lane[T] = _Lane()
         self._lock = threading.Lock()
 
     def clear(self) -> None:
         """Forget all of it."""
         with self._lock:
-            self._kept.clear()
-            self._num_bytes = 0
+            self._written, self._narrowed = _Lane(), _Lane()
 
     def has(self, where: Where, part: int = 0) -> bool:
         """Whether it is known what a filter keeps of a part."""
         with self._lock:
-            return (part, where.key) in self._kept
+            return any((part, where.key) in lane.kept for lane in (self._written, self._narrowed))
 
     def __call__(self, where: Where, num_docs: int, make: Callable[[], T], part: int = 0) -> T:
         """Return what a filter keeps of a part; two threads that ask for a new one at the same time may both make it.
@@ -266,16 +269,32 @@ class FilterCache(Generic[T]):
         key = part, where.key
         most = max(_CACHED_BYTES, _LEAST_BYTES_PER_DOC * num_docs)
         with self._lock:
-            kept = self._kept.get(key)
-            if kept is not None:
-                self._kept.move_to_end(key)
-                return kept
+            for lane in (self._written, self._narrowed):
+                kept = lane.kept.get(key)
+                if kept is not None:
+                    lane.kept.move_to_end(key)
+                    return kept
         made = make()
         with self._lock:
-            if key not in self._kept:
-                self._kept[key] = made
-                self._num_bytes += made.num_bytes + len(where.key) + _ENTRY_BYTES
-            while self._num_bytes > most and len(self._kept) > 1:
-                (_, name), old = self._kept.popitem(last=False)
-                self._num_bytes -= old.num_bytes + len(name) + _ENTRY_BYTES
+            if isinstance(where, Narrowed):
+                self._narrowed.keep(key, made, most // _NARROWED_SHARE)
+            else:
+                self._written.keep(key, made, most)
         return made
+
+
+class _Lane(Generic[T]):
+    """Part of a cache, the entry used last at its end."""
+
+    def __init__(self) -> None:
+        self.kept: OrderedDict[tuple[int, str], T] = OrderedDict()
+        self._num_bytes = 0
+
+    def keep(self, key: tuple[int, str], made: T, most: int) -> None:
+        """Add an entry, for which others may have to go."""
+        if key not in self.kept:
+            self.kept[key] = made
+            self._num_bytes += made.num_bytes + len(key[1]) + _ENTRY_BYTES
+        while self._num_bytes > most and len(self.kept) > 1:
+            (_, name), old = self.kept.popitem(last=False)
+            self._num_bytes -= old.num_bytes + len(name) + _ENTRY_BYTES
