@@ -30,7 +30,7 @@ from conftest import random_docs
 from segmax.base.breaks import with_breaks
 from segmax.search import queries
 from segmax.search.index import Index
-from segmax.serve import searching
+from segmax.serve import operations, searching
 from segmax.serve.app import App
 from segmax.serve.http_protocol import HttpToolsProtocol, _whole_search, guarded
 from segmax.serve.searching import Admission
@@ -117,6 +117,27 @@ def test_a_lone_batch_keeps_the_event_loop_only_while_it_is_cheap(settings: Sett
         assert await place() == "thread"  # somebody else waits
 
     with_app(settings, scenario)
+
+
+def test_long_queries_of_a_batch_are_read_by_a_thread(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What makes a matrix of them takes as long as they are; for few terms that is less than a thread takes."""
+    read: list[bool] = []
+    matrix = operations._matrix
+
+    def watched(*arguments: Any) -> Any:
+        read.append(threading.current_thread() is threading.main_thread())
+        return matrix(*arguments)
+
+    monkeypatch.setattr(operations, "_matrix", watched)
+    long = {"vector": {"indices": list(range(4000)), "values": [1.0] * 4000}}
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        for body in ({"queries": [QUERY, long, long]}, {"queries": [long] * 3}):
+            answer = await client.post(BATCH, json=body)
+            assert len(answer.json()["results"]) == 3
+
+    with_app(settings, scenario)
+    assert read == [True, False]
 
 
 def test_cheap_searches_say_nothing_about_long_queries(settings: Settings, places: list[str]) -> None:

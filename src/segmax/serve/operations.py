@@ -46,6 +46,7 @@ from segmax.vectors.csr import Csr
 _MOST_CLUSTERS = 4096  # that a picture shows
 _MOST_SIZES = 1000
 _MOST_INLINE = 1000  # results that are written down on the event loop
+_MOST_INLINE_TERMS = 10_000  # of a batch that become a matrix on the event loop, in less than a millisecond
 _SLICE = 64  # queries of a batch that are searched together
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _ALL_FIELDS = ("row", "title", "text", "metadata", "vector")
@@ -184,11 +185,18 @@ async def _plain_queries(context: Context, target: Target, queries: Sequence[mes
     if not all(query.vector is not None and query.text is None and query.terms is None for query in queries):
         return [await service.query(target, query) for query in queries]
     pairs = [service.pair(query.vector) for query in queries if query.vector is not None]
+    if sum(len(indices) for indices, _ in pairs) <= _MOST_INLINE_TERMS:
+        return _matrix(pairs, target.source.num_terms)
+    return await service.run(_matrix, pairs, target.source.num_terms)
+
+
+def _matrix(pairs: Sequence[tuple[list[int], list[float]]], num_terms: int) -> Csr:
+    """Return terms and weights as one matrix."""
     indptr = np.zeros(len(pairs) + 1, np.int64)
     np.cumsum([len(indices) for indices, _ in pairs], out=indptr[1:])
     indices = np.array(list(chain.from_iterable(indices for indices, _ in pairs)), np.int64)
     values = np.array(list(chain.from_iterable(values for _, values in pairs)), np.float64)
-    return Csr(indptr, indices, values, max(target.source.num_terms, int(indices.max(initial=-1)) + 1))
+    return Csr(indptr, indices, values, max(num_terms, int(indices.max(initial=-1)) + 1))
 
 
 def _searched_batch(
