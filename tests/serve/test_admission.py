@@ -291,11 +291,14 @@ def test_groups_hold_up_no_other_search(settings: Settings, monkeypatch: pytest.
     monkeypatch.setattr(Index, "search", slow)
 
     async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        app.service.admission.usual_cost = 600.0
         asked = [asyncio.create_task(client.post(SEARCH, json=QUERY | {"group_by": "year"})) for _ in range(5)]
         while app.service.admission.num_waiting < len(asked):
             await asyncio.sleep(0.001)
-        for body in (QUERY, QUERY | {"where": {"year": 1953}}):
-            assert (await client.post(SEARCH, json=body)).status_code == 200
+        for more in ({}, {"where": {"year": 1953}}, {"budget_ms": 60_000}):
+            assert (await client.post(SEARCH, json=QUERY | more)).status_code == 200
+        late = await client.post(SEARCH, json=QUERY | {"group_by": "year", "budget_ms": 60_000})
+        assert late.status_code == 503  # other groups have their turn before
         assert app.service.admission.num_waiting == len(asked)
         go_on.set()
         assert {answer.status_code for answer in await asyncio.gather(*asked)} == {200}

@@ -127,11 +127,14 @@ class Admission:
         """Take the time of a search into account: by its logarithm, so that a few slow ones are not the usual ones."""
         self.usual_cost *= (max(seconds, _LEAST_COST) / self.usual_cost) ** _COST_SHARE
 
-    def take(self, cost: float, deadline: float | None, now: float) -> None:
-        """Add work to what is waiting; raise the problem of an overload if it would have to wait too long."""
+    def take(self, cost: float, deadline: float | None, now: float, ahead: float = 0.0) -> None:
+        """Add work to what is waiting; raise the problem of an overload if it would have to wait too long.
+
+        `ahead` is how many seconds of work have their turn before it: other work goes on beside it.
+        """
         wait = self.backlog / self._threads
         is_too_long = wait > max(self._limit, _WAIT_COSTS * cost) and self._is_long
-        is_too_late = deadline is not None and self.num_waiting > 0 and now + wait > deadline
+        is_too_late = deadline is not None and ahead > 0 and now + ahead / self._threads > deadline
         if is_too_long or is_too_late:
             raise overloaded(wait)
         self.backlog += cost
@@ -208,6 +211,7 @@ class Searcher:
         self._on_batch = on_batch
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Job] = deque()
+        self._unfinished: set[Job] = set()  # that are waiting or running
         self._is_scheduled = False
         self._num_running = 0  # batches on threads
         self._most_running = BATCHES_ON_RAY if served.is_on_ray else 1
@@ -269,11 +273,14 @@ class Searcher:
         depth = k if grouping is None else (k + grouping.offset) * grouping.group_size
         kind = _kind_of(num_terms(query), depth, params, where is not None, grouping is not None)
         cost = self._costs.get(kind, self._admission.usual_cost)
-        is_behind = self._admission.num_waiting > 0
-        self._admission.take(cost, deadline, time.perf_counter())
+        is_behind = bool(self._unfinished)
+        ahead = 0.0 if deadline is None else sum(job.cost for job in self._unfinished)
+        self._admission.take(cost, deadline, time.perf_counter(), ahead)
         future: asyncio.Future[Any] = self._loop.create_future()
         how = source, query, k, params, where, deadline
-        self._waiting.append(Job(*how, future, cost, kind, is_behind, max_shards, grouping))
+        job = Job(*how, future, cost, kind, is_behind, max_shards, grouping)
+        self._waiting.append(job)
+        self._unfinished.add(job)
         self._schedule()
         return future
 
@@ -307,7 +314,7 @@ class Searcher:
             if job.is_late() and not job.future.done():
                 job.future.set_exception(overloaded(0.0))
             if job.future.done():  # or whoever asked has gone
-                self._admission.give_back(job.cost)
+                self._give_back(job)
             else:
                 seconds += job.cost
                 jobs.append(job)
@@ -355,9 +362,14 @@ class Searcher:
         self._costs[kind] = before + _COST_SHARE * (seconds - before)
         self._admission.learn(seconds)
 
+    def _give_back(self, job: Job) -> None:
+        """Take a search that is done off what is waiting."""
+        self._unfinished.discard(job)
+        self._admission.give_back(job.cost)
+
     def _finish(self, jobs: list[Job], answers: list[Answer]) -> None:
         for job, (answer, seconds) in zip(jobs, answers, strict=True):
-            self._admission.give_back(job.cost)
+            self._give_back(job)
             if isinstance(answer, BaseException):
                 if not job.future.done():
                     job.future.set_exception(answer)
