@@ -33,6 +33,7 @@ from segmax.metadata import (
     store,
 )
 from segmax.metadata.values import MISSING, find
+from segmax.search.queries import FilterParser
 
 FILTERS = Path(__file__).resolve().parents[2] / "docs" / "filters.md"
 FIELDS = ["a", "b", "c", "a.x", "a.b", "d.e.f", "", "ß.🙂"]
@@ -439,6 +440,39 @@ def test_filters_that_are_refused(where: Any, parts: dict[str, str]) -> None:
     """Say where in the filter, and what to write."""
     with refused(InputError, **parts):
         parse_where(where)
+
+
+def _deep_text(characters: int) -> dict[str, Any]:
+    """Return a filter with a long text behind many levels."""
+    where: dict[str, Any] = {"a": "x" * characters + "\U0001f642"}
+    for number in range(19):
+        where = {"b": number, "$not": where}
+    return where
+
+
+def test_levels_hold_no_copies_of_what_is_in_them() -> None:
+    """A filter takes memory as its text does, however deep it is: not that times its levels."""
+    tracemalloc.start()
+    try:
+        where = parse_where(_deep_text(1_000_000))
+        assert where == parse_where(_deep_text(1_000_000))
+        assert where != parse_where(_deep_text(1_000_001))
+        assert tracemalloc.get_traced_memory()[1] < 60_000_000  # five characters of four bytes each, in two filters
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("check", [parse_where, FilterParser()])
+def test_filters_that_are_too_long_become_no_text(check: Any) -> None:
+    """They are refused before anything of their size is made of them."""
+    where = _deep_text(5_000_000)
+    tracemalloc.start()
+    try:
+        with refused(InputError, option="where", expected="4,194,304 characters"):
+            check(where)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_filters_are_values() -> None:

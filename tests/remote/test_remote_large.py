@@ -14,7 +14,7 @@ import pytest
 from remote_samples import HITS, Service, problem, same_batch, same_hits, serving
 
 import segmax
-from segmax.errors import ConfigError, UnknownIdError
+from segmax.errors import ConfigError, ServiceError, UnknownIdError
 from segmax.remote import connect_async
 
 NUM_DOCS = 60
@@ -55,6 +55,13 @@ def same_texts(found: Any, expected: Any) -> None:
     assert found.metadata == expected.metadata
 
 
+def same_titles(found: Any, expected: Any) -> None:
+    """Results, titles and metadata are the same."""
+    same_hits(found, expected)
+    assert found.titles == expected.titles
+    assert found.metadata == expected.metadata
+
+
 QUERIES = ["noise", "w3x5", "noise w7x8"]
 
 
@@ -67,6 +74,9 @@ def test_results_come_in_pieces(url: str, here: Any) -> None:
             same_batch(batch, expected)
             for hits, others in zip(batch, expected, strict=True):
                 same_texts(hits, others)
+        titled = there.search("noise", NUM_DOCS, fields=["title", "metadata"])
+        assert not titled._docs._texts  # they were not asked for
+        same_titles(titled, here.search("noise", NUM_DOCS))
         groups = there.search("noise", 7, group_by="n", group_size=9, fields=["text", "metadata"])
         expected = here.search("noise", 7, group_by="n", group_size=9)
         assert groups.values == expected.values
@@ -100,7 +110,23 @@ def test_whoever_awaits_notices_nothing_either(url: str, here: Any) -> None:
             batch = await there.search_batch(QUERIES, 40, fields=["text", "metadata"])
             for hits, others in zip(batch, here.search_batch(QUERIES, 40), strict=True):
                 same_texts(hits, others)
+            found = await there.search("noise", NUM_DOCS, fields=["title", "metadata"])
+            same_titles(found, here.search("noise", NUM_DOCS))
 
+    asyncio.run(work())
+
+
+def test_batches_come_in_pieces(url: str, here: Any) -> None:
+    """Also without documents, of which nothing could be left out."""
+    queries = ["noise"] * 200
+    expected = here.search_batch(queries, 40)
+
+    async def work() -> None:
+        async with await connect_async(url, index="papers") as there:
+            same_batch(await there.search_batch(queries, 40), expected)
+
+    with segmax.connect(url, index="papers") as there:
+        same_batch(there.search_batch(queries, 40), expected)
     asyncio.run(work())
 
 
@@ -128,6 +154,49 @@ def test_pieces_become_smaller_until_they_fit() -> None:
         found = there.get([f"d{number}" for number in range(7)])
     assert [document.text.text for document in found] == [f"text of d{number}" for number in range(7)]
     assert [len(sent["ids"]) for sent in service.sent] == [7, 4, 2, 2, 2, 1]
+
+
+def test_batches_become_smaller_until_they_fit() -> None:
+    """Half as many queries are asked, then no more than what fitted; every query is answered once, in order."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        queries = json.loads(request.content)["queries"]
+        if len(queries) > 2:
+            return too_large()
+        hits = [HITS["hits"][:1] if query["vector"]["values"][0] > 3 else [] for query in queries]  # type: ignore[index]
+        return httpx.Response(200, json={"results": [{**HITS, "hits": one} for one in hits]})
+
+    service = Service(answer, limits={"batch": 10, "batch_results": 1000, "k": 50, "body_bytes": 1 << 20})
+    with service.connect() as there:
+        found = there.search_batch([{1: 1.0 + number} for number in range(13)], 3)
+    assert found.counts.tolist() == [0] * 3 + [1] * 10
+    assert [len(sent["queries"]) for sent in service.sent] == [10, 5, 3, 2, 2, 2, 2, 2, 2, 1]
+
+
+def test_a_batch_whose_query_has_too_much_is_an_error() -> None:
+    """One query cannot be halved."""
+    service = Service(
+        lambda request: too_large(), limits={"batch": 4, "batch_results": 1000, "k": 50, "body_bytes": 9999}
+    )
+    with service.connect() as there, pytest.raises(ConfigError, match="it is wrong"):
+        there.search_batch([{1: 1.0}] * 4, 3)
+    assert [len(sent["queries"]) for sent in service.sent] == [4, 2, 1]
+
+
+def test_what_the_client_does_not_take_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service whose answers may be longer than those that the client reads is asked for less, too."""
+    monkeypatch.setattr("segmax.remote.transport._MOST_BYTES", 2000)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        ids = json.loads(request.content)["ids"]
+        return httpx.Response(200, json={"documents": [{"id": id, "text": "x" * 600, "metadata": None} for id in ids]})
+
+    service = Service(answer, kind="collection", limits={"batch": 10, "batch_results": 9, "k": 50, "body_bytes": 9999})
+    with service.connect() as there:
+        assert [one.text.text for one in there.get(["a", "b", "c", "d", "e"])] == ["x" * 600] * 5
+        monkeypatch.setattr("segmax.remote.transport._MOST_BYTES", 600)
+        with pytest.raises(ServiceError, match="sent an answer of more than"):
+            there.get(["a", "b"])
 
 
 def test_a_document_that_is_too_large_by_itself_is_an_error() -> None:

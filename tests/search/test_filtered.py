@@ -28,7 +28,7 @@ from segmax.metadata import Metadata, parse_where
 from segmax.metadata import store as metadata_store
 from segmax.metadata.where import narrowed
 from segmax.search import queries as query_features
-from segmax.search.queries import FilterCache, Kept
+from segmax.search.queries import FilterCache, Kept, Wanted
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* empty:segmax.errors.SegmaxWarning")
 
@@ -212,6 +212,61 @@ def test_filters_of_groups_are_filters() -> None:
         assert group.base == where
 
 
+class Clock:
+    """A clock that only searches move, by a millisecond each."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seconds = 0.0
+        self.budgets: list[float | None] = []
+        monkeypatch.setattr(query_features.time, "perf_counter", lambda: self.seconds)
+
+    def searching(self, index: segmax.Index, query: dict[int, float]) -> query_features.Search:
+        """Return a search of an index that takes a millisecond, and notes its budget."""
+
+        def search(k: int, where: Any, params: Any) -> segmax.Hits:
+            self.seconds += 1e-3
+            self.budgets.append(None if params is None else params.budget_ms)
+            return index.search(query, k, where=where)
+
+        return search
+
+
+def test_a_budget_is_that_of_all_searches_for_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each gets what is left, none comes after the end, and groups have what was found before that; without, all."""
+    docs = sp.csr_matrix(np.arange(400, 0, -1)[:, None])
+    metadata = [{"g": row % 100} for row in range(400)]
+    index, query = segmax.build(docs, metadata=metadata), {0: 1.0}
+    wanted = Wanted.checked(None, 0, None, "g", 2)
+    clock = Clock(monkeypatch)
+    search = clock.searching(index, query)
+    whole = query_features.grouped(search, index._values, 50, wanted, None)
+    assert whole.complete
+    assert [group.hits.ids for group in whole] == [[row, row + 100] for row in range(50)]
+    assert clock.budgets == [None] * 51
+    clock.budgets.clear()
+    cut = query_features.grouped(search, index._values, 50, wanted, segmax.ASC(budget_ms=9.5))
+    assert not cut.complete
+    assert [group.hits.ids for group in cut] == [[row, row + 100] if row < 9 else [row] for row in range(50)]
+    np.testing.assert_allclose(clock.budgets, [9.5 - number for number in range(10)])
+    clock.budgets.clear()
+    few = query_features.grouped(search, index._values, 90, Wanted.checked(None, 0, None, "g", 1), None)
+    assert (len(few), clock.budgets) == (90, [None])
+    deep = Wanted.checked({"g": {"$lt": 3}}, 0, None, "g", 1)
+    assert len(query_features.grouped(search, index._values, 4, deep, segmax.ASC(budget_ms=0.5))) == 3
+
+
+def test_a_budget_ends_the_look_for_more_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were found until then are returned."""
+    index = segmax.build(
+        sp.csr_matrix(np.arange(400, 0, -1)[:, None]), metadata=[{"g": row // 100} for row in range(400)]
+    )
+    clock = Clock(monkeypatch)
+    search, wanted = clock.searching(index, {0: 1.0}), Wanted.checked(None, 0, None, "g", 1)
+    assert query_features.grouped(search, index._values, 4, wanted, None).values == [0, 1, 2, 3]
+    cut = query_features.grouped(search, index._values, 4, wanted, segmax.ASC(budget_ms=1.5))
+    assert (cut.values, cut.complete) == ([0, 1, 2], False)
+
+
 @pytest.fixture
 def index(tmp_path: Path) -> segmax.Index:
     """Three documents on disk."""
@@ -344,6 +399,24 @@ def test_filters_that_were_checked_take_bounded_memory() -> None:
     for number in range(20):
         parser({"a": "x" * 1_000_000 + str(number)})
     assert sum(map(len, parser._kept)) == parser._num_chars <= 1 << 22
+
+
+def test_groups_displace_no_filters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many groups a search has: their filters have room of their own, which is bounded."""
+    monkeypatch.setattr(query_features, "_CACHED_BYTES", 40_000)
+    docs = sp.csr_matrix(np.arange(400, 0, -1)[:, None])
+    index = segmax.build(docs, metadata=[{"g": row % 100} for row in range(400)])
+    where, group = {"g": {"$lt": 90}}, narrowed(None, "g", 7)
+    index.count(where)
+    index.count({"g": 7})
+    for _ in range(2):
+        found = index.search({0: 1.0}, 50, where=where, group_by="g", group_size=2)
+        assert [group.hits.ids for group in found] == [[row, row + 100] for row in range(50)]
+    assert index.knows(where)
+    assert index.knows(group)  # which is the same filter as one that was written
+    assert not index.knows(narrowed(None, "g", 8))
+    assert index.knows(narrowed(parse_where(where), "g", 49))
+    assert 1 < len(index._masks._narrowed.kept) < 20
 
 
 def test_masks_are_kept(index: segmax.Index, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import re
 import signal
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+import types
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -24,9 +27,13 @@ pytest.importorskip("prometheus_client")
 
 import segmax
 from conftest import random_docs
+from segmax.base.breaks import with_breaks
+from segmax.search import queries
 from segmax.search.index import Index
+from segmax.serve import operations, searching
 from segmax.serve.app import App
-from segmax.serve.http_protocol import _whole_search
+from segmax.serve.http_protocol import HttpToolsProtocol, _whole_search, guarded
+from segmax.serve.searching import Admission
 from segmax.serve.server import create_app
 from segmax.serve.settings import Limits, Settings
 from serve.in_process import BASE, LONGEST, settings_for
@@ -110,6 +117,27 @@ def test_a_lone_batch_keeps_the_event_loop_only_while_it_is_cheap(settings: Sett
         assert await place() == "thread"  # somebody else waits
 
     with_app(settings, scenario)
+
+
+def test_long_queries_of_a_batch_are_read_by_a_thread(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What makes a matrix of them takes as long as they are; for few terms that is less than a thread takes."""
+    read: list[bool] = []
+    matrix = operations._matrix
+
+    def watched(*arguments: Any) -> Any:
+        read.append(threading.current_thread() is threading.main_thread())
+        return matrix(*arguments)
+
+    monkeypatch.setattr(operations, "_matrix", watched)
+    long = {"vector": {"indices": list(range(4000)), "values": [1.0] * 4000}}
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        for body in ({"queries": [QUERY, long, long]}, {"queries": [long] * 3}):
+            answer = await client.post(BATCH, json=body)
+            assert len(answer.json()["results"]) == 3
+
+    with_app(settings, scenario)
+    assert read == [True, False]
 
 
 def test_cheap_searches_say_nothing_about_long_queries(settings: Settings, places: list[str]) -> None:
@@ -233,7 +261,7 @@ def test_a_search_whose_time_is_over_before_its_turn_is_refused(
         searcher = app.service.searchers["docs"]
         ways: list[dict[str, Any]] = [{}, {"budget_ms": 60_000}, {"budget_ms": 50_000}]
         asked = []
-        for way in [*ways, {"budget_ms": 60_000, "group_by": "year"}]:
+        for way in [*ways, {"budget_ms": 40_000}]:
             asked.append(asyncio.create_task(client.post(SEARCH, json=QUERY | way)))
             while app.service.admission.num_waiting < len(asked):
                 await asyncio.sleep(0.001)
@@ -252,12 +280,200 @@ def test_a_search_whose_time_is_over_before_its_turn_is_refused(
     with_app(settings, scenario)
 
 
+def test_groups_hold_up_no_other_search(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others are searched beside them; what is taken on counts both."""
+    go_on, search = threading.Event(), Index.search
+
+    def slow(index: Index, *arguments: Any, **options: Any) -> Any:
+        assert options.get("group_by") is None or go_on.wait(PATIENCE)
+        return search(index, *arguments, **options)
+
+    monkeypatch.setattr(Index, "search", slow)
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        app.service.admission.usual_cost = 600.0
+        asked = [asyncio.create_task(client.post(SEARCH, json=QUERY | {"group_by": "year"})) for _ in range(5)]
+        while app.service.admission.num_waiting < len(asked):
+            await asyncio.sleep(0.001)
+        for more in ({}, {"where": {"year": 1953}}, {"budget_ms": 60_000}):
+            assert (await client.post(SEARCH, json=QUERY | more)).status_code == 200
+        late = await client.post(SEARCH, json=QUERY | {"group_by": "year", "budget_ms": 60_000})
+        assert late.status_code == 503  # other groups have their turn before
+        assert app.service.admission.num_waiting == len(asked)
+        go_on.set()
+        assert {answer.status_code for answer in await asyncio.gather(*asked)} == {200}
+
+    with_app(settings, scenario)
+
+
+def test_a_budget_ends_a_search_for_groups(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It returns what it found until then, says so, and is counted as cut short."""
+    monkeypatch.setattr(queries, "with_breaks", functools.partial(with_breaks, every=1))
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        body = {"vector": {"indices": [1], "values": [1.0]}, "k": 7, "group_by": "year", "group_size": 30}
+        whole = (await client.post(SEARCH, json=body)).json()
+        assert whole["complete"]
+        cut = await client.post(SEARCH, json=body | {"budget_ms": 1e-6})
+        assert cut.status_code == 200
+        assert not cut.json()["complete"]
+        assert 'segmax_searches_partial_total{index="docs"} 1.0' in (await client.get("/metrics")).text
+
+    with_app(settings, scenario)
+
+
+def test_the_offset_of_a_batch_is_part_of_its_depth(settings: Settings, places: list[str]) -> None:
+    """What such a batch took is about as many results as were looked for, and so is what it is expected to take."""
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        costs = app.service.searchers["docs"]._costs
+        await asyncio.to_thread(app.service.catalog["docs"].warm)
+        for offset, k_bits in ((0, 1), (90, 7)):
+            body = {"queries": [QUERY] * 2, "k": 1, "offset": offset}
+            costs.clear()
+            assert (await client.post(BATCH, json=body)).status_code == 200
+            ((kind, _),) = costs.items()
+            assert kind.k_bits == k_bits
+            costs[kind] = 0.0001
+            await client.post(BATCH, json=body)
+            assert places[-2:] == ["thread", "loop"]
+
+    with_app(settings, scenario)
+
+
+def test_costs_are_those_of_the_index_that_is_served(settings: Settings, places: list[str], tmp_path: Path) -> None:
+    """In an index that takes the place of another one, a search is as unknown as the first was."""
+    path = tmp_path / "docs.segmax"
+    docs = random_docs(np.random.default_rng(2), 200, 40)
+    segmax.build(docs, path=path)
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        async def place(address: str, body: dict[str, Any]) -> str:
+            assert (await client.post(address, json=body)).status_code == 200
+            return places.pop()
+
+        costs, served = app.service.searchers["docs"]._costs, app.service.catalog["docs"]
+        for address, body in ((SEARCH, QUERY), (BATCH, {"queries": [QUERY]})):
+            await asyncio.to_thread(served.warm)
+            assert await place(address, body) == "thread"
+            ((kind, _),) = costs.items()
+            costs[kind] = 0.0001
+            assert await place(address, body) == "loop"
+            segmax.build(docs, path=path, overwrite=True)
+            await asyncio.to_thread(served.follow)
+
+    with_app(settings_for(docs=path), scenario)
+
+
 # --- refused before they are requests --------------------------------------------------------------------------------
 
 BODY = b'{"vector":{"indices":[1],"values":[1.0]}}'
 START = b"POST /v1/indexes/docs/search HTTP/1.1\r\n"
 LENGTH = b"Content-Length: %d\r\n" % len(BODY)
 WHOLE = START + b"Host: 127.0.0.1\r\nContent-Type: application/json\r\n" + LENGTH + b"\r\n" + BODY
+
+
+@pytest.fixture
+def admission() -> Iterator[Admission]:
+    """What takes on searches for one thread that may wait ten milliseconds, on an event loop that does not run."""
+    loop = asyncio.new_event_loop()
+
+    async def made() -> Admission:
+        return Admission(0.01, 1)
+
+    yield loop.run_until_complete(made())
+    loop.close()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time by which searches are taken on."""
+    now = [100.0]
+    monkeypatch.setattr(searching.time, "perf_counter", lambda: now[0])
+    return now
+
+
+def test_the_lag_of_the_event_loop_counts_as_waiting(admission: Admission, clock: list[float]) -> None:
+    """What comes while the loop works has waited in its socket for as long; once it comes round, it has not."""
+    loop = admission._loop
+
+    async def rounds() -> None:
+        for _ in range(4):
+            await asyncio.sleep(0)
+
+    assert not admission.is_full()
+    for _ in range(20):
+        admission.note_coming()
+    assert not admission.is_full()  # eight milliseconds
+    for _ in range(20):
+        admission.take(1e-4, None, clock[0])
+    admission._forget_coming()  # as the loop does before it takes them
+    assert not admission.is_full()
+    clock[0] += 0.0079
+    assert not admission.is_full()
+    clock[0] += 0.0002
+    assert admission.is_full()
+    loop.run_until_complete(rounds())
+    assert not admission.is_full()
+    admission.note_busy()
+    clock[0] += 0.02
+    assert admission.is_full()
+    for _ in range(5):
+        admission.give_back(1e-4)
+    assert not admission.is_full()  # so many may always wait
+
+
+def test_what_has_come_is_expected_to_take_what_others_took(admission: Admission, clock: list[float]) -> None:
+    """Where nothing waits, it depends on what searches took whether more are refused; one slow one changes little."""
+
+    def num_taken() -> int:
+        admission._num_coming = 0
+        while not admission.is_full():
+            admission._num_coming += 1
+        return admission._num_coming
+
+    assert num_taken() in (25, 26)  # of 0.4 milliseconds
+    for _ in range(100):
+        admission.learn(5e-5)
+    assert 195 < num_taken() < 205
+    admission.learn(2.0)
+    assert num_taken() > 60
+    for _ in range(100):
+        admission.learn(2e-3)
+    assert num_taken() == 16  # as many as may always wait
+
+
+def test_costs_are_learned_for_what_nothing_is_known_about(settings: Settings) -> None:
+    """What a search took is what the next ones are expected to take, of whatever kind."""
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        before = app.service.admission.usual_cost
+        await client.post(SEARCH, json=QUERY)
+        ((_, cost),) = app.service.searchers["docs"]._costs.items()
+        assert app.service.admission.usual_cost == pytest.approx(before**0.9 * cost**0.1)
+
+    with_app(settings, scenario)
+
+
+def test_what_has_another_admission_is_not_refused_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that came whole becomes a request where nothing refuses its path."""
+    read: list[bytes] = []
+    monkeypatch.setattr(HttpToolsProtocol, "data_received", lambda _, data: read.append(data))
+    sheds = {b"/v1/indexes/docs/search": object()}
+    kind = guarded(Limits(), lambda *_: None, sheds.get, lambda: True, lambda *_: b"0" * 20)
+    written: list[bytes] = []
+    protocol = object.__new__(kind)
+    protocol.transport = types.SimpleNamespace(is_closing=lambda: False, write=written.append)
+    protocol.loop = types.SimpleNamespace(call_later=lambda *_: None, time=float)
+    protocol.flow = types.SimpleNamespace(write_paused=False)
+    protocol.cycle = protocol.client = protocol.timeout_keep_alive_task = None
+    protocol.timeout_keep_alive = protocol._num_head_bytes = 0
+    protocol.pipeline, protocol._piece, protocol._state, protocol._is_refused = [], b"", 0, False
+    protocol.data_received(WHOLE)
+    assert (len(written), read) == (1, [])
+    protocol._num_head_bytes = 0
+    protocol.data_received(WHOLE.replace(b"docs", b"rays"))
+    assert (len(written), len(read)) == (1, 1)
 
 
 def test_a_search_that_came_whole_is_recognized() -> None:

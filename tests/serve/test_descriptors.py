@@ -106,7 +106,9 @@ def test_a_file_that_finds_no_descriptor_is_no_failure(number: int) -> None:
     reason = OSError(number, "Too many open files")
     wrapped = FormatError("'docs' cannot be read")
     wrapped.__cause__ = reason
-    for error in (reason, wrapped):
+    around = FormatError("the index of 'docs' cannot be read")
+    around.__cause__ = wrapped
+    for error in (reason, wrapped, around):
         problem = problem_of(error)
         assert (problem.status, problem.kind) == (503, "unavailable")
         assert (b"retry-after", b"1") in problem.headers

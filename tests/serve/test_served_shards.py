@@ -6,6 +6,7 @@ The shards are in this process; tests/ray has the same service in front of a clu
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 import time
 from collections.abc import Sequence
@@ -27,11 +28,14 @@ from segmax.io import open_texts
 from segmax.ray.address import parse_ray_address
 from segmax.remote import connect_async
 from segmax.serve import catalog
+from segmax.serve.searching import Admission
 from segmax.serve.server import create_app
-from segmax.serve.settings import Settings
+from segmax.serve.settings import Limits, Settings
+from segmax.shards import found as found_features
 from segmax.shards.making.building import build
 from segmax.shards.opening import ShardOpening, open_with, read_manifest
 from segmax.shards.routed import RoutingTable
+from segmax.shards.shard import Shard
 from segmax.shards.sharded import ShardedIndex
 from segmax.shards.storage import open_storage
 from segmax.shards.transport import Call, LocalTransport, Missing
@@ -125,6 +129,45 @@ def settings(path: Path, opener: Opener) -> Settings:
 def partial(path: Path, opener: Opener) -> Settings:
     """The same, where partial answers are allowed."""
     return Settings(paths={"docs": f"ray://{path}?allow_partial=true"})
+
+
+def test_searches_of_shards_are_not_refused_for_others(
+    settings: Settings, one: segmax.Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have an admission of their own, which refuses them once they are requests."""
+    one.save(tmp_path / "one.segmax")
+    both = dataclasses.replace(settings, paths={**settings.paths, "one": tmp_path / "one.segmax"})
+    monkeypatch.setattr(Admission, "is_full", lambda _: True)
+
+    async def scenario() -> list[bool]:
+        app = create_app(both)
+        await app.start()
+        try:
+            return [app.shedder(f"/v1/indexes/{name}/search".encode()) is None for name in ("docs", "one")]
+        finally:
+            await app.stop()
+
+    assert asyncio.run(scenario()) == [True, False]
+
+
+def test_answers_that_are_too_large_are_not_read_to_their_end(
+    settings: Settings, one: segmax.Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shards are asked for a few texts at a time, and no more once the answer is too large."""
+    monkeypatch.setattr(found_features, "_MOST_LOOKED_UP", 16)
+    texts, read = Shard.texts, []
+
+    def watched(shard: Shard, rows: Any) -> Any:
+        read.append(len(rows))
+        return texts(shard, rows)
+
+    monkeypatch.setattr(Shard, "texts", watched)
+    small = dataclasses.replace(settings, limits=Limits(answer_bytes=1000))
+    body = {"text": "word1", "k": 200, "fields": ["text"]}
+    assert len(one.search("word1", 200)) > 60
+    refused = post(small, "/v1/indexes/docs/search", body)
+    assert (refused.status_code, refused.json()["type"]) == (422, "urn:segmax:problem:answer-too-large")
+    assert 0 < sum(read) <= 32
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------

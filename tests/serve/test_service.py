@@ -31,6 +31,7 @@ from segmax.collection import maintenance
 from segmax.collection.store import Store
 from segmax.errors import ConfigError
 from segmax.metadata import Metadata
+from segmax.search.index import Index
 from segmax.serve.security import HostCheck, Keys
 from segmax.serve.service import Service
 from segmax.serve.settings import Limits, Settings
@@ -204,6 +205,23 @@ def test_nobody_waits_for_the_filter_of_another(settings: Settings, asks: str, m
     *others, slow = ask(settings, scenario)
     assert [other.status_code for other in others] == [200] * 3
     assert slow.status_code == 200
+
+
+def test_the_event_loop_checks_short_filters_only(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few members may have much text, which a thread looks at."""
+    where: dict[str, Any] = {"$not": {"venue": "x" * 100_000}}
+    is_loop: list[bool] = []
+    knows = Index.knows
+
+    def watched(index: Index, where: Any) -> bool:
+        is_loop.append(threading.current_thread() is threading.main_thread())
+        return knows(index, where)
+
+    monkeypatch.setattr(Index, "knows", watched)
+    assert post(settings, "/v1/indexes/papers/count", {"where": {"year": 1960}}).status_code == 200
+    assert is_loop == [True]
+    assert post(settings, "/v1/indexes/papers/count", {"where": where}).status_code == 200
+    assert is_loop == [True]
 
 
 def test_a_budget_ends_the_evaluation_of_a_filter(tmp_path: Path) -> None:

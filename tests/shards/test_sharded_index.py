@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,9 +21,11 @@ from conftest import examples
 from segmax.collection.part import Documents, small_part
 from segmax.errors import ConfigError, ShardsUnavailableError
 from segmax.search.results import STATS_FIELDS
+from segmax.shards import found as found_features
 from segmax.shards import router
-from segmax.shards.asking import Asking, Decision, Rules
+from segmax.shards.asking import Asking, Decision, Rules, scaled_threshold
 from segmax.shards.asking_one import AskingOne
+from segmax.shards.found import ShardedDocs
 from segmax.shards.making.building import build
 from segmax.shards.opening import open_local
 from segmax.shards.routed import RoutingTable
@@ -76,6 +79,28 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """Documents with whole or real weights, in shards by clusters or by rows."""
     kind, sharding = request.param
     return Pair(kind, sharding, tmp_path_factory.mktemp("sharded") / "index")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_documents_of_results_are_looked_up_a_few_at_a_time(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In whatever order they are wanted, each once; no more than a few are fetched for one."""
+    monkeypatch.setattr(found_features, "_MOST_LOOKED_UP", 4)
+    asked: list[list[int]] = []
+
+    def look_up(calls: Sequence[tuple[int, str, Any]]) -> list[Any]:
+        asked.append([1000 * shard + row for shard, _, rows in calls for row in rows.tolist()])
+        return [[f"{method} {shard} {row}" for row in rows.tolist()] for shard, method, rows in calls]
+
+    numbers = np.array([[7, 3, 9, 5, 1], [4, 3, 8, 0, -1]])
+    docs = ShardedDocs(look_up, numbers, numbers % 2, numbers * 10, has_texts=True, has_metadata=True)
+    wanted = [7, 3, 9, 5, 1, 4, 8, 0][::order]
+    for method, read in (("texts", docs.text_of), ("metadata", docs.metadata_of)):
+        assert [read(number) for number in wanted] == [f"{method} {number % 2} {number * 10}" for number in wanted]
+        assert [len(places) for places in asked] == [4, 4]
+        assert sorted(number for places in asked for number in places) == sorted(
+            1000 * (number % 2) + 10 * number for number in wanted
+        )
+        asked.clear()
 
 
 def same(found: segmax.BatchHits, expected: segmax.BatchHits) -> None:
@@ -402,8 +427,9 @@ LEAST = 2**53 + 4
 assert float(LEAST) == float(LEAST + 1) == LEAST
 
 
+@pytest.mark.parametrize("eta", [1.0, 0.9])
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_scores_that_floats_would_take_for_ties_are_none(k: int) -> None:
+def test_scores_that_floats_would_take_for_ties_are_none(k: int, eta: float) -> None:
     """Shards whose bounds exceed theta by 1 of 2**53 are asked, and their results come first."""
     scores = [LEAST, LEAST + 1, LEAST + 1, LEAST - 1]
     expected = [1, 2, 0][:k]
@@ -411,9 +437,9 @@ def test_scores_that_floats_would_take_for_ties_are_none(k: int) -> None:
     bounds = Bounds(most, most.astype(np.float64), most.astype(np.float64))
     query = Prepared(np.array([0, 0]), np.zeros(0, np.int64), np.zeros(0), np.ones(1), np.zeros((1, 2), np.uint64))
     first_rows = np.arange(4)
-    exact = Rules(np.ones(1), np.ones(1), np.array([4]))
-    many = Asking(query, bounds, bounds.promise, np.array([k]), exact, first_rows, np.ones(4, np.int64), k)
-    one = AskingOne(query, bounds, bounds.promise, k, 1.0, 1.0, None, first_rows.tolist(), [1] * 4)
+    rules = Rules(np.ones(1), np.array([eta]), np.array([4]))
+    many = Asking(query, bounds, bounds.promise, np.array([k]), rules, first_rows, np.ones(4, np.int64), k)
+    one = AskingOne(query, bounds, bounds.promise, k, 1.0, eta, None, first_rows.tolist(), [1] * 4)
     stats = np.zeros((1, len(STATS_FIELDS)), np.uint64)
     asking: Asking | AskingOne
     for asking in (many, one):
@@ -431,6 +457,13 @@ def test_scores_that_floats_would_take_for_ties_are_none(k: int) -> None:
     assert many.best.scores[0].tolist() == [-result.minus_score for result in one.best] == [scores[n] for n in expected]
     assert many.decisions[0].tolist() == one.decisions
     assert (many.decisions[0, 3] == Decision.RULED_OUT) == (k == 1)  # with more, theta is known when all were asked
+
+
+@pytest.mark.parametrize(("theta", "factor"), [(LEAST + 1, 1.0), (2**62, 0.1), (7, 0.9), (1000, 0.3), (3, 0.5)])
+def test_a_bound_is_compared_with_the_largest_integer_that_is_low_enough(theta: int, factor: float) -> None:
+    """That is θ itself at factor 1, however large; nothing beyond the range of integers, and otherwise θ / factor."""
+    expected = theta if factor == 1.0 else min(math.floor(theta / factor), 2**62)
+    assert scaled_threshold(theta, factor) == expected
 
 
 @pytest.mark.slow

@@ -252,15 +252,16 @@ class CollectionReader(abc.ABC):
         if target_recall is not None:
             params = self._targets.params(k, params, target_recall, wanted)
         terms, weights = self._query(state, query)
-        in_core = core_params(params)
 
-        def search(k: int, where: Where | None) -> Hits:
-            masks = None if where is None else self._filters.masks(state, where)
+        def search(k: int, where: Where | None, params: SearchParams | None) -> Hits:
+            in_core, masks = core_params(params), None if where is None else self._filters.masks(state, where)
             with input_errors():
                 numbers, scores, parts, rows, stats = state.core.search_one(terms, weights, k, in_core, masks)
             return Hits(numbers, scores, stats, FoundDocs(state, numbers, parts, rows))
 
-        return best(search, k, wanted) if wanted.group_by is None else grouped(search, _values, k, wanted)
+        if wanted.group_by is not None:
+            return grouped(search, _values, k, wanted, params)
+        return best(search, k, wanted, params)
 
     def search_batch(
         self,

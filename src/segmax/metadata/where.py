@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
@@ -34,6 +35,11 @@ class Test:
         operand = list(self.operand) if self.operator == "in" else self.operand
         return f'{{{_text(self.field)}:{{"${self.operator}":{_text(_canonical(operand))}}}}}'
 
+    @cached_property
+    def digest(self) -> bytes:
+        """What only equal expressions have in common, and short."""
+        return _digest(self.key.encode("utf-8", "surrogatepass"))
+
     @property
     def is_of_scalar(self) -> bool:
         """Whether it wants one scalar, which groups are made of, too."""
@@ -51,10 +57,15 @@ class AllOf:
 
     parts: tuple[Node, ...]
 
-    @cached_property
+    @property
     def key(self) -> str:
-        """The expression as canonical text."""
+        """The expression as canonical text; not kept, because what is around it has all of it, too."""
         return f'{{"$and":[{_sorted_keys(self.parts)}]}}' if self.parts else "{}"
+
+    @cached_property
+    def digest(self) -> bytes:
+        """What only equal expressions have in common, and short."""
+        return _digest(b"$and", *sorted(part.digest for part in self.parts))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,10 +74,15 @@ class AnyOf:
 
     parts: tuple[Node, ...]
 
-    @cached_property
+    @property
     def key(self) -> str:
-        """The expression as canonical text."""
+        """The expression as canonical text; not kept."""
         return f'{{"$or":[{_sorted_keys(self.parts)}]}}'
+
+    @cached_property
+    def digest(self) -> bytes:
+        """What only equal expressions have in common, and short."""
+        return _digest(b"$or", *sorted(part.digest for part in self.parts))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,10 +91,15 @@ class Not:
 
     part: Node
 
-    @cached_property
+    @property
     def key(self) -> str:
-        """The expression as canonical text."""
+        """The expression as canonical text; not kept."""
         return f'{{"$not":{self.part.key}}}'
+
+    @cached_property
+    def digest(self) -> bytes:
+        """What only equal expressions have in common, and short."""
+        return _digest(b"$not", self.part.digest)
 
 
 Node = Test | AllOf | AnyOf | Not
@@ -147,6 +168,10 @@ def _canonical(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _canonical(item) for key, item in value.items()}
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _digest(*parts: bytes) -> bytes:
+    return hashlib.blake2b(b"".join(parts), digest_size=32).digest()
 
 
 def _sorted_keys(parts: tuple[Node, ...]) -> str:
@@ -235,8 +260,27 @@ def parse_where(where: Mapping[str, Any] | Where) -> Where:
         return where
     found = Where(_Parser().expression(where, "where", 1))
     if len(found.key) > _MOST_CHARACTERS:
-        raise InputError(option="where", expected=f"at most {_MOST_CHARACTERS:,} characters", got=f"{len(found.key):,}")
+        raise _too_long(f"{len(found.key):,}")
     return found
+
+
+def _too_long(got: str) -> InputError:
+    return InputError(option="where", expected=f"at most {_MOST_CHARACTERS:,} characters", got=got)
+
+
+def num_characters(given: object) -> int:
+    """Return about how many characters a filter, or a part of it, is made of, whatever holds them."""
+    waiting, count = [given], 0
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            count += len(one)
+        elif isinstance(one, Mapping):
+            waiting += one.keys()
+            waiting += one.values()
+        elif isinstance(one, (list, tuple, set, frozenset)):
+            waiting += one
+    return count
 
 
 def checked_field(name: object, where: str = "") -> str:
@@ -273,10 +317,11 @@ def narrowed(where: Where | None, field: str, value: Scalar) -> Narrowed:
 
 
 class _Parser:
-    """Turns mappings into nodes; counts what they are made of."""
+    """Turns mappings into nodes; counts what they are made of before it becomes text, which takes as much again."""
 
     def __init__(self) -> None:
         self._parts = 0
+        self._characters = 0
 
     def expression(self, given: object, place: str, depth: int) -> Node:
         """Return the node of a mapping of fields and logical operators."""
@@ -349,7 +394,7 @@ class _Parser:
             checked = check(operand)
         except InputError as error:
             raise error.at(place) from None
-        self._count(len(checked) + 1 if isinstance(checked, tuple) else 1)
+        self._count(len(checked) + 1 if isinstance(checked, tuple) else 1, len(field) + num_characters(checked))
         if operator == "$exists":
             test = Test(field, "exists", True)
             return test if checked else Not(test)
@@ -357,8 +402,11 @@ class _Parser:
             return Not(Test(field, "eq" if operator == "$ne" else "in", checked))
         return Test(field, operator[1:], checked)
 
-    def _count(self, parts: int) -> None:
+    def _count(self, parts: int, characters: int) -> None:
         self._parts += parts
+        self._characters += characters
+        if self._characters > _MOST_CHARACTERS:
+            raise _too_long("more")
         if self._parts > _MOST_PARTS:
             raise InputError(option="where", expected=f"at most {_MOST_PARTS:,} tests and values", got="more")
 
@@ -366,13 +414,13 @@ class _Parser:
 def _all_of(parts: list[Node]) -> Node:
     """Return the conjunction, without repeated parts and without conjunctions inside it."""
     flat = [inner for part in parts for inner in (part.parts if isinstance(part, AllOf) else (part,))]
-    unique = tuple({part.key: part for part in flat}.values())
+    unique = tuple({part.digest: part for part in flat}.values())
     return unique[0] if len(unique) == 1 else AllOf(unique)
 
 
 def _any_of(parts: list[Node]) -> Node:
     flat = [inner for part in parts for inner in (part.parts if isinstance(part, AnyOf) else (part,))]
-    unique = tuple({part.key: part for part in flat}.values())
+    unique = tuple({part.digest: part for part in flat}.values())
     return unique[0] if len(unique) == 1 else AnyOf(unique)
 
 

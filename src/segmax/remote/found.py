@@ -124,6 +124,8 @@ class FoundDocs:
         for row, document in zip(self._ids, found, strict=True):
             if "text" in fields:
                 self._texts[row] = document.text
+            elif "title" in fields:
+                self._titles[row] = None if document.text is None else document.text.title
             if "metadata" in fields:
                 self._metadata[row] = document.metadata
 

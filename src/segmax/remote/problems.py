@@ -23,12 +23,20 @@ _URN = "urn:segmax:problem:"
 _LONGEST = 2000  # characters of a part of a message
 
 
-class AnswerTooLargeError(ConfigError):
+class AnswerTooLargeError(SegmaxError):
     """What was asked for has to be asked for in pieces, or with fewer fields."""
 
 
+class RefusedAnswerError(AnswerTooLargeError, ConfigError):
+    """The service says so."""
+
+
+class LongAnswerError(AnswerTooLargeError, ServiceError):
+    """The answer is longer than the client takes."""
+
+
 _KINDS: dict[str, type[SegmaxError]] = {
-    "answer-too-large": AnswerTooLargeError,
+    "answer-too-large": RefusedAnswerError,
     "unknown-document": UnknownIdError,
     "unknown-index": IndexNotFoundError,
     "not-written": WriteError,

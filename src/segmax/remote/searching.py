@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -133,7 +133,7 @@ class Searching(Endpoint):
             if any(budget is not None for budget in budgets):  # which only single searches have
                 found = yield from self._one_by_one(messages, budgets, shared)
             else:
-                found = yield from self._together(messages, depths, shared)
+                found = yield from self._together(messages, depths, shared, halves=not fields)
             return understood(partial(answers.batch, width=width, make_docs=make_docs), found, self.base)
 
         return (yield from self._with_documents(chosen, ask))
@@ -170,35 +170,40 @@ class Searching(Endpoint):
             found.append((yield from self.asked("search", one, Ranking.from_answer)))
         return found
 
-    def _together(self, messages: list[Message], depths: Sequence[int], common: Message) -> Call[list[Ranking]]:
-        """Send as few requests as the limits of the service allow."""
+    def _together(
+        self, messages: list[Message], depths: Sequence[int], common: Message, *, halves: bool
+    ) -> Call[list[Ranking]]:
+        """Send as few requests as the limits of the service allow; `halves` for less where an answer is too large."""
         found: list[Ranking] = []
-        for body, size in self._bodies(messages, depths, common):
-            answer = yield Request(path=self.path("search", "batch"), body=body)
-            found += understood(partial(answers.rankings, count=size), answer, self.base)
+        most = self.limits.batch
+        while len(found) < len(messages):
+            rest = slice(len(found), len(found) + most)
+            body, size = self._body(messages[rest], depths[rest], common)
+            try:
+                answer = yield Request(path=self.path("search", "batch"), body=body)
+            except AnswerTooLargeError:
+                if size == 1 or not halves:
+                    raise
+                most = (size + 1) // 2
+            else:
+                found += understood(partial(answers.rankings, count=size), answer, self.base)
         return found
 
-    def _bodies(self, messages: list[Message], depths: Sequence[int], common: Message) -> Iterator[tuple[bytes, int]]:
-        """Yield requests that keep to the limits, and how many queries each has."""
+    def _body(self, messages: list[Message], depths: Sequence[int], common: Message) -> tuple[bytes, int]:
+        """Return a request that keeps to the limits, and how many of some queries it has."""
         head, tail = b'{"queries":[', b"]," + to_json(common)[1:]
         most = min(_MOST_BODY, self.limits.body_bytes) - len(head) - len(tail)
         waiting: list[bytes] = []
         num_bytes = num_results = 0
         for message, depth in zip(messages, depths, strict=True):
             query = to_json(message)
-            is_full = (
-                len(waiting) == self.limits.batch
-                or num_bytes + len(query) >= most
-                or num_results + depth > self.limits.batch_results
-            )
+            is_full = num_bytes + len(query) >= most or num_results + depth > self.limits.batch_results
             if waiting and is_full:
-                yield head + b",".join(waiting) + tail, len(waiting)
-                waiting, num_bytes, num_results = [], 0, 0
+                break
             waiting.append(query)
             num_bytes += len(query) + 1
             num_results += depth
-        if waiting:
-            yield head + b",".join(waiting) + tail, len(waiting)
+        return head + b",".join(waiting) + tail, len(waiting)
 
     def query(self, query: object) -> Call[Message]:
         """Return the message of a query."""

@@ -8,9 +8,10 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from segmax.base.errors import ConfigError, IndexClosedError, SegmaxError, ServiceError
+from segmax.base.errors import ConfigError, IndexClosedError, SegmaxError
 from segmax.base.optional import need
 from segmax.remote.calls import JSON_TYPE, LINES_TYPE, Call, Failure, Reply, Request, not_ours
+from segmax.remote.problems import LongAnswerError
 from segmax.remote.retrying import Attempts
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ class _Body:
 
     def _check(self, num_bytes: int) -> None:
         if num_bytes > _MOST_BYTES:
-            raise ServiceError(
+            raise LongAnswerError(
                 f"'{self._place}' sent an answer of more than {_MOST_BYTES >> 20} MiB",
                 hint="ask for fewer results at a time",
             )

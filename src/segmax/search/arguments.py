@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -21,6 +23,7 @@ Checked = TypeVar("Checked")
 EXACT = ASC()
 #: More results than an index can hold.
 MOST_RESULTS = 2**32
+_LEAST_BUDGET_MS = 0.001
 _MOST_THREADS = 1024  # far more than help, and few enough for a system to start
 #: How the core words what is wrong with a query.
 _PROBLEM = re.compile(r"expected (?P<expected>.*?), got (?P<got>.*?)(?:; (?P<hint>.*))?")
@@ -60,6 +63,14 @@ def core_params(params: SearchParams | None) -> _core.SearchParams:
     if isinstance(params, SearchParams):
         return params.to_core()
     raise ConfigError(option="params", expected="a method such as ASC or Exhaustive", got=type(params).__name__)
+
+
+def within(params: SearchParams | None, deadline: float | None) -> SearchParams | None:
+    """Return a method that may take as long as there is time until a deadline, by `time.perf_counter`."""
+    if deadline is None:
+        return params
+    left = max(_LEAST_BUDGET_MS, (deadline - time.perf_counter()) * 1e3)
+    return dataclasses.replace(params or EXACT, budget_ms=left)  # type: ignore[call-arg]  # only for methods that have one
 
 
 @contextlib.contextmanager

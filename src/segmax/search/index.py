@@ -362,12 +362,13 @@ class Index:
         wanted = Wanted.checked(parsed, offset, min_score, group_by, group_size)
         if target_recall is not None:
             params = self._targets.params(k, params, target_recall, wanted)
-        in_core = core_params(params)
 
-        def search(k: int, where: Where | None) -> Hits:
-            return self._found(terms, weights, k, self._filtered(in_core, where), trace)
+        def search(k: int, where: Where | None, params: SearchParams | None) -> Hits:
+            return self._found(terms, weights, k, self._filtered(core_params(params), where), trace)
 
-        return best(search, k, wanted) if wanted.group_by is None else grouped(search, self._values, k, wanted)
+        if wanted.group_by is not None:
+            return grouped(search, self._values, k, wanted, params)
+        return best(search, k, wanted, params)
 
     def _found(
         self,

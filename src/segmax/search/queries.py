@@ -10,6 +10,7 @@ import dataclasses
 import json
 import math
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -18,17 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax import _core
+from segmax.base.breaks import with_breaks
 from segmax.base.checks import checked_int, checked_number, shown
 from segmax.base.errors import ConfigError
 from segmax.metadata import Metadata, Scalar, Where, parse_where
 from segmax.metadata.facets import scalars_of
 from segmax.metadata.values import checked_value, value_key
-from segmax.metadata.where import Narrowed, checked_field, narrowed
-from segmax.search.arguments import checked_k
+from segmax.metadata.where import Narrowed, checked_field, narrowed, num_characters
+from segmax.search.arguments import checked_k, within
+from segmax.search.methods import SearchParams
 from segmax.search.results import Group, Groups, Hits
 
-#: Searches for the k best documents that a filter matches.
-Search = Callable[[int, Where | None], Hits]
+#: Searches for the k best documents that a filter matches, with a method.
+Search = Callable[[int, Where | None, SearchParams | None], Hits]
 #: Returns the value of a field in each of some results.
 Values = Callable[[str, Hits], list[Any]]
 #: A filter as callers write it.
@@ -38,6 +41,7 @@ _FIRST_DEPTH = 64  # results to look for groups in, and how much deeper to look 
 _DEEPER = 4
 _CACHED_BYTES = 1 << 26
 _LEAST_BYTES_PER_DOC = 4
+_NARROWED_SHARE = 4  # of the memory for filters as they are written, filters of groups may take one part beside it
 _ENTRY_BYTES = 512  # of a filter and of objects, roughly
 _MOST_PARSED = 64
 _MOST_PARSED_CHARS = 1 << 22  # of all of them together
@@ -85,9 +89,9 @@ def checked_min_score(score: object) -> float | None:
     return number
 
 
-def best(search: Search, k: int, wanted: Wanted) -> Hits:
+def best(search: Search, k: int, wanted: Wanted, params: SearchParams | None) -> Hits:
     """Return the k best documents after the first `offset`, without those that score too low."""
-    hits = search(k + wanted.offset, wanted.where)
+    hits = search(k + wanted.offset, wanted.where, params)
     return high_enough(hits, wanted.min_score).taken(slice(wanted.offset, None))
 
 
@@ -96,31 +100,40 @@ def high_enough(hits: Hits, least: float | None) -> Hits:
     return hits if least is None else hits.taken(slice(0, int((hits.scores >= least).sum())))
 
 
-def grouped(search: Search, values: Values, k: int, wanted: Wanted) -> Groups:
+def grouped(search: Search, values: Values, k: int, wanted: Wanted, params: SearchParams | None) -> Groups:
     """Return the best documents of the k best groups after the first `offset`, as in the ranking of all documents.
 
     A document belongs to the group of its value, and with a list to that of every element. Documents without a value
-    belong to none.
+    belong to none. A budget is that of all searches together: groups for which nothing of it is left have those of
+    their documents that were found before.
     """
     assert wanted.group_by is not None
+    budget_ms = getattr(params, "budget_ms", None)
+    deadline = None if budget_ms is None else time.perf_counter() + budget_ms / 1e3
+    is_cut = False
     num_groups = k + wanted.offset
     depth = max(_FIRST_DEPTH, num_groups * wanted.group_size)
     while True:
-        ranking = search(depth, wanted.where)
+        ranking = search(depth, wanted.where, within(params, deadline))
         hits = high_enough(ranking, wanted.min_score)
         members = _members(values(wanted.group_by, hits))
         is_all = len(ranking) < depth or len(hits) < len(ranking)
         if is_all or len(members) >= num_groups:
             break
+        if is_cut := deadline is not None and time.perf_counter() > deadline:
+            break
         depth *= _DEEPER
     found = []
-    for value, places in list(members.values())[wanted.offset : num_groups]:
-        if is_all or len(places) >= wanted.group_size:
+    for value, places in with_breaks(list(members.values())[wanted.offset : num_groups]):
+        is_whole = is_all or len(places) >= wanted.group_size
+        is_cut |= not is_whole and deadline is not None and time.perf_counter() > deadline
+        if is_whole or is_cut:
             found.append(Group(value, hits.taken(np.array(places[: wanted.group_size], dtype=np.int64))))
         else:
-            more = search(wanted.group_size, narrowed(wanted.where, wanted.group_by, value))
+            group = narrowed(wanted.where, wanted.group_by, value)
+            more = search(wanted.group_size, group, within(params, deadline))
             found.append(Group(value, high_enough(more, wanted.min_score)))
-    return Groups(found)
+    return Groups(found, complete=False if is_cut else None)
 
 
 def _members(values: Sequence[Any]) -> dict[Any, tuple[Scalar, list[int]]]:
@@ -145,6 +158,8 @@ class FilterParser:
         """Return a filter, checked."""
         if isinstance(where, Where):
             return where
+        if num_characters(where) > _MOST_PARSED_CHARS:  # neither kept nor made text of, which would take as much again
+            return parse_where(where)
         try:
             key = _ENCODE(_plain(where))
         except (RecursionError, TypeError, ValueError):  # no filter: the parser says why
@@ -226,23 +241,25 @@ T = TypeVar("T", bound=_Kept)
 
 
 class FilterCache(Generic[T]):
-    """What filters keep, by their key: as many of those used last as fit into memory. Threads can share it."""
+    """What filters keep, by their key: as many of those used last as fit into memory. Threads can share it.
+
+    Filters of groups have room of their own: a search has thousands of them, before which no other filter has to go.
+    """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[int, str], T] = OrderedDict()
-        self._num_bytes = 0
+        self._written: _Lane[T] = _Lane()
+        self._narrowed: _Lane[T] = _Lane()
         self._lock = threading.Lock()
 
     def clear(self) -> None:
         """Forget all of it."""
         with self._lock:
-            self._kept.clear()
-            self._num_bytes = 0
+            self._written, self._narrowed = _Lane(), _Lane()
 
     def has(self, where: Where, part: int = 0) -> bool:
         """Whether it is known what a filter keeps of a part."""
         with self._lock:
-            return (part, where.key) in self._kept
+            return any((part, where.key) in lane.kept for lane in (self._written, self._narrowed))
 
     def __call__(self, where: Where, num_docs: int, make: Callable[[], T], part: int = 0) -> T:
         """Return what a filter keeps of a part; two threads that ask for a new one at the same time may both make it.
@@ -252,16 +269,32 @@ class FilterCache(Generic[T]):
         key = part, where.key
         most = max(_CACHED_BYTES, _LEAST_BYTES_PER_DOC * num_docs)
         with self._lock:
-            kept = self._kept.get(key)
-            if kept is not None:
-                self._kept.move_to_end(key)
-                return kept
+            for lane in (self._written, self._narrowed):
+                kept = lane.kept.get(key)
+                if kept is not None:
+                    lane.kept.move_to_end(key)
+                    return kept
         made = make()
         with self._lock:
-            if key not in self._kept:
-                self._kept[key] = made
-                self._num_bytes += made.num_bytes + len(where.key) + _ENTRY_BYTES
-            while self._num_bytes > most and len(self._kept) > 1:
-                (_, name), old = self._kept.popitem(last=False)
-                self._num_bytes -= old.num_bytes + len(name) + _ENTRY_BYTES
+            if isinstance(where, Narrowed):
+                self._narrowed.keep(key, made, most // _NARROWED_SHARE)
+            else:
+                self._written.keep(key, made, most)
         return made
+
+
+class _Lane(Generic[T]):
+    """Part of a cache, the entry used last at its end."""
+
+    def __init__(self) -> None:
+        self.kept: OrderedDict[tuple[int, str], T] = OrderedDict()
+        self._num_bytes = 0
+
+    def keep(self, key: tuple[int, str], made: T, most: int) -> None:
+        """Add an entry, for which others may have to go."""
+        if key not in self.kept:
+            self.kept[key] = made
+            self._num_bytes += made.num_bytes + len(key[1]) + _ENTRY_BYTES
+        while self._num_bytes > most and len(self.kept) > 1:
+            (_, name), old = self.kept.popitem(last=False)
+            self._num_bytes -= old.num_bytes + len(name) + _ENTRY_BYTES

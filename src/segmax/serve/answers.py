@@ -132,7 +132,9 @@ def groups_result(
 def total_stats(groups: Groups) -> NDArray[np.uint64]:
     """Return what a search for groups cost: it is several searches, and most groups come from the same one."""
     rows = {id(group.hits.stats_row): group.hits.stats_row for group in groups}
-    return sum(rows.values(), np.zeros(len(STATS_FIELDS), dtype=np.uint64))
+    total = sum(rows.values(), np.zeros(len(STATS_FIELDS), dtype=np.uint64))
+    total[STATS_FIELDS.index("budget_hit")] = not groups.complete  # once, or between two of them
+    return total
 
 
 def explanation(found: Explanation) -> messages.Explanation:

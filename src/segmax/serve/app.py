@@ -205,7 +205,7 @@ class App:
                 _ACCESS.info("%s %s - - %d 0 0.00ms", request_id, client, status)
 
     def is_full(self) -> bool:
-        """Whether searches would be refused now."""
+        """Whether searches would be refused now, but those for which `shedder` has nothing."""
         return self._service is not None and self._service.admission.is_full()
 
     def shed(self, client: str, path: bytes) -> bytes:
@@ -223,7 +223,7 @@ class App:
     def shedder(self, raw_path: bytes) -> Callable[..., Awaitable[None]] | None:
         """Return what refuses a search at once while too many wait, before its body is read; None: let it in."""
         service = self._service
-        if service is None or not raw_path.endswith(b"/search"):
+        if service is None or not raw_path.endswith(b"/search") or raw_path in service.paths_on_ray:
             return None
         if service.admission.is_full():
             return self._shed

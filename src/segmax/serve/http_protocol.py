@@ -81,7 +81,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Read a piece of a request."""
         if self._is_refused or self.transport.is_closing():
             return  # a client that is still sending what nobody wants
-        if self.is_full() and self._is_idle and (path := _whole_search(data)) is not None:
+        if self.is_full() and self._is_idle and (path := _whole_search(data)) is not None and self.shedder(path):
             self._shed(path)
             return
         if self._state != _BODY:
@@ -349,7 +349,7 @@ def guarded(
     shedder
         Returns an application that refuses requests for a path, if that should not even be looked at now; else None.
     is_full
-        Whether searches are to be refused before they become requests.
+        Whether searches are to be refused before they become requests, if `shedder` refuses them.
     on_shed
         Called with the client's address and the path of each of these; returns an id of 20 characters for it.
     """

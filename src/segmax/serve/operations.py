@@ -46,6 +46,7 @@ from segmax.vectors.csr import Csr
 _MOST_CLUSTERS = 4096  # that a picture shows
 _MOST_SIZES = 1000
 _MOST_INLINE = 1000  # results that are written down on the event loop
+_MOST_INLINE_TERMS = 10_000  # of a batch that become a matrix on the event loop, in less than a millisecond
 _SLICE = 64  # queries of a batch that are searched together
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _ALL_FIELDS = ("row", "title", "text", "metadata", "vector")
@@ -83,7 +84,7 @@ async def search(context: Context, message: messages.Search) -> messages.SearchR
     await service.know(target, given(message.where), deadline, context.gone, message.group_by)
     if message.group_by is not None or message.group_size != 1:
         grouping = Grouping(message.group_by, message.group_size, message.offset, message.min_score)
-        searcher, how = service.searchers[target.name], (params, message.where, deadline, max_shards, grouping)
+        searcher, how = service.group_searchers[target.name], (params, message.where, deadline, max_shards, grouping)
         groups: Groups = await searcher.submit(target.source, query, message.k, *how)
         service.metrics.searched(target.name, total_stats(groups))
         answer = await service.run(_groups_answer, groups, message, marker, context.share, of=target.source)
@@ -143,7 +144,8 @@ async def search_batch(context: Context, message: messages.BatchSearch) -> messa
     depths = [message.k if query.k is None else query.k for query in queries]
     for depth in set(depths):
         service.check_depth(depth, message.offset)
-    total = sum(depths) + len(depths) * message.offset
+    reached = [depth + message.offset for depth in depths]  # as deep as they are searched
+    total = sum(reached)
     if total > service.limits.batch_results:
         raise over_limit("results of a batch", service.limits.batch_results, total)
     for where in (message.where, *(query.where for query in queries)):
@@ -168,10 +170,10 @@ async def search_batch(context: Context, message: messages.BatchSearch) -> messa
             sizes = np.diff(plain.indptr).tolist() if isinstance(plain, Csr) else [num_terms(query) for query in plain]
             is_short = len(queries) <= _SLICE and total <= _MOST_INLINE and not has_more
             is_alone = len(service.requests) == 1  # so it holds up nobody
-            is_here = is_short and is_alone and searcher.are_quick(sizes, depths, params)
+            is_here = is_short and is_alone and searcher.are_quick(target.source, sizes, reached, params)
             seconds = work() if is_here else await service.run(work, of=target.source)
             if not has_more:
-                searcher.learn(sizes, depths[part], params[part], seconds)
+                searcher.learn(sizes, reached[part], params[part], seconds)
     return messages.BatchResult(results=results.whole(), took_ms=(time.perf_counter() - context.arrived) * 1e3)
 
 
@@ -183,11 +185,18 @@ async def _plain_queries(context: Context, target: Target, queries: Sequence[mes
     if not all(query.vector is not None and query.text is None and query.terms is None for query in queries):
         return [await service.query(target, query) for query in queries]
     pairs = [service.pair(query.vector) for query in queries if query.vector is not None]
+    if sum(len(indices) for indices, _ in pairs) <= _MOST_INLINE_TERMS:
+        return _matrix(pairs, target.source.num_terms)
+    return await service.run(_matrix, pairs, target.source.num_terms)
+
+
+def _matrix(pairs: Sequence[tuple[list[int], list[float]]], num_terms: int) -> Csr:
+    """Return terms and weights as one matrix."""
     indptr = np.zeros(len(pairs) + 1, np.int64)
     np.cumsum([len(indices) for indices, _ in pairs], out=indptr[1:])
     indices = np.array(list(chain.from_iterable(indices for indices, _ in pairs)), np.int64)
     values = np.array(list(chain.from_iterable(values for _, values in pairs)), np.float64)
-    return Csr(indptr, indices, values, max(target.source.num_terms, int(indices.max(initial=-1)) + 1))
+    return Csr(indptr, indices, values, max(num_terms, int(indices.max(initial=-1)) + 1))
 
 
 def _searched_batch(

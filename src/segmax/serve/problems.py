@@ -141,7 +141,7 @@ def problem_of(error: Exception) -> ProblemError:
         return error
     if isinstance(error, MemoryError):
         return unavailable("there is not enough memory for this request right now")
-    if _needs_descriptor(error):
+    if _is_because_of(error, errno.EMFILE, errno.ENFILE):  # too many files are open
         return unavailable("this process has too many files and connections open")
     if not isinstance(error, SegmaxError):
         raise error
@@ -157,10 +157,13 @@ def problem_of(error: Exception) -> ProblemError:
     return ProblemError(status, kind, f"{shown}", headers=headers, **parts)
 
 
-def _needs_descriptor(error: Exception) -> bool:
-    """Whether a file could not be opened because too many are open."""
-    reason = error if isinstance(error, OSError) else error.__cause__
-    return isinstance(reason, OSError) and reason.errno in (errno.EMFILE, errno.ENFILE)
+def _is_because_of(error: BaseException | None, *reasons: int) -> bool:
+    """Whether what caused an error in the end is one of these errors of the system."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in reasons:
+            return True
+        error = error.__cause__
+    return False
 
 
 def without_folders(text: str) -> str:
@@ -176,7 +179,7 @@ def _status_of(error: SegmaxError) -> tuple[int, str]:
     if isinstance(error, IndexExistsError):
         return 409, "taken"
     if isinstance(error, WriteError):
-        return (507, "disk-full") if _is_disk_full(error) else (503, "not-written")
+        return (507, "disk-full") if _is_because_of(error, errno.ENOSPC, errno.EDQUOT) else (503, "not-written")
     if isinstance(error, CollectionLockedError):
         return 503, "locked"
     if isinstance(error, FormatError):
@@ -184,12 +187,3 @@ def _status_of(error: SegmaxError) -> tuple[int, str]:
     if isinstance(error, MissingPackageError):
         return 503, "missing-package"
     return 503, "unavailable"
-
-
-def _is_disk_full(error: BaseException | None) -> bool:
-    """Whether what caused an error in the end is that a disk, or a share of it, is full."""
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return True
-        error = error.__cause__
-    return False

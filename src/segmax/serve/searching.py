@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from segmax.base.breaks import checked_by
 from segmax.base.errors import ShardsUnavailableError
-from segmax.search.arguments import EXACT
+from segmax.search.arguments import EXACT, within
 from segmax.search.methods import SearchParams
 from segmax.search.results import Groups, Hits
 from segmax.serve.catalog import Served, Source
@@ -33,9 +33,9 @@ Answer = tuple[Hits | Groups | BaseException, float]
 
 _MOST_BATCHED = 64  # searches of one batch: more would make the first of them wait for the last
 _INLINE_SECONDS = 0.001  # of work that the event loop may do by itself between two looks at its sockets
-_FIRST_COST = 0.0004  # of a search that nothing is known about
+_FIRST_COST = 0.0004  # of a search, before anything is known
+_LEAST_COST = 1e-6
 _COST_SHARE = 0.1  # of the last search in the running mean
-_LEAST_BUDGET_MS = 0.001
 _WAIT_COSTS = 8  # searches of the same kind that one may always wait for, however long they take
 _ALWAYS_WAITING = 16  # searches per thread that may always wait: what an ordinary pool of connections sends
 BATCHES_ON_RAY = 4  #: batches of searches of an index on Ray that are under way at the same time
@@ -91,14 +91,6 @@ class Job:
         return within(self.params, self.deadline)
 
 
-def within(params: SearchParams | None, deadline: float | None) -> SearchParams | None:
-    """Return a method that may take as long as there is time until a deadline, by `time.perf_counter`."""
-    if deadline is None:
-        return params
-    left = max(_LEAST_BUDGET_MS, (deadline - time.perf_counter()) * 1e3)
-    return dataclasses.replace(params or EXACT, budget_ms=left)  # type: ignore[call-arg]  # methods that have none were refused
-
-
 def too_late() -> ProblemError:
     """Return the problem of a filter that was not evaluated in time."""
     detail = "to find the documents that match the filter takes longer than budget_ms: simplify it, or wait longer"
@@ -129,12 +121,20 @@ class Admission:
         self.num_shed = 0  #: requests that were refused, whatever for
         self.backlog = 0.0  #: seconds of work that is waiting or running
         self.num_waiting = 0  #: searches that are waiting or running
+        self.usual_cost = _FIRST_COST  #: of a search of which nothing more is known
 
-    def take(self, cost: float, deadline: float | None, now: float) -> None:
-        """Add work to what is waiting; raise the problem of an overload if it would have to wait too long."""
+    def learn(self, seconds: float) -> None:
+        """Take the time of a search into account: by its logarithm, so that a few slow ones are not the usual ones."""
+        self.usual_cost *= (max(seconds, _LEAST_COST) / self.usual_cost) ** _COST_SHARE
+
+    def take(self, cost: float, deadline: float | None, now: float, ahead: float = 0.0) -> None:
+        """Add work to what is waiting; raise the problem of an overload if it would have to wait too long.
+
+        `ahead` is how many seconds of work have their turn before it: other work goes on beside it.
+        """
         wait = self.backlog / self._threads
         is_too_long = wait > max(self._limit, _WAIT_COSTS * cost) and self._is_long
-        is_too_late = deadline is not None and self.num_waiting > 0 and now + wait > deadline
+        is_too_late = deadline is not None and ahead > 0 and now + ahead / self._threads > deadline
         if is_too_long or is_too_late:
             raise overloaded(wait)
         self.backlog += cost
@@ -145,7 +145,7 @@ class Admission:
         count = self.num_waiting + self._num_coming
         if count < _ALWAYS_WAITING * self._threads:
             return False
-        mean = self.backlog / self.num_waiting if self.num_waiting else _FIRST_COST
+        mean = self.backlog / self.num_waiting if self.num_waiting else self.usual_cost
         lag = 0.0 if self._busy_since is None else time.perf_counter() - self._busy_since
         return lag + count * mean / self._threads > max(self._limit, _WAIT_COSTS * mean)
 
@@ -211,15 +211,18 @@ class Searcher:
         self._on_batch = on_batch
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Job] = deque()
+        self._unfinished: set[Job] = set()  # that are waiting or running
         self._is_scheduled = False
         self._num_running = 0  # batches on threads
         self._most_running = BATCHES_ON_RAY if served.is_on_ray else 1
         self._costs: dict[Kind, float] = {}
+        self._source: Source | None = None  # that they are about
 
     def at_once(self, source: Source, query: PlainQuery, k: int, params: SearchParams | None) -> Hits | None:
         """Search here and now, if that takes next to no time and nothing else is going on; otherwise return None."""
         if self._served.is_on_ray:
             return None
+        self._learn_about(source)
         kind = _kind_of(num_terms(query), k, params)
         cost = self._costs.get(kind)
         if cost is None or cost > _INLINE_SECONDS or self._admission.num_waiting or not self._is_known(query):
@@ -230,11 +233,14 @@ class Searcher:
         self._on_batch()
         return hits
 
-    def are_quick(self, sizes: Sequence[int], depths: Sequence[int], params: Sequence[SearchParams | None]) -> bool:
+    def are_quick(
+        self, source: Source, sizes: Sequence[int], depths: Sequence[int], params: Sequence[SearchParams | None]
+    ) -> bool:
         """Whether some searches without filters are expected to take next to no time, all of them together.
 
         `sizes` are numbers of terms.
         """
+        self._learn_about(source)
         if self._served.is_on_ray or self._admission.num_waiting or not self._served.is_warm:
             return False
         return self._expected(map(_kind_of, sizes, depths, params)) <= _INLINE_SECONDS
@@ -263,16 +269,26 @@ class Searcher:
 
         They are `Hits`, or `Groups` with a grouping, to which the offset belongs then.
         """
+        self._learn_about(source)
         depth = k if grouping is None else (k + grouping.offset) * grouping.group_size
         kind = _kind_of(num_terms(query), depth, params, where is not None, grouping is not None)
-        cost = self._costs.get(kind, _FIRST_COST)
-        is_behind = self._admission.num_waiting > 0
-        self._admission.take(cost, deadline, time.perf_counter())
+        cost = self._costs.get(kind, self._admission.usual_cost)
+        is_behind = bool(self._unfinished)
+        ahead = 0.0 if deadline is None else sum(job.cost for job in self._unfinished)
+        self._admission.take(cost, deadline, time.perf_counter(), ahead)
         future: asyncio.Future[Any] = self._loop.create_future()
         how = source, query, k, params, where, deadline
-        self._waiting.append(Job(*how, future, cost, kind, is_behind, max_shards, grouping))
+        job = Job(*how, future, cost, kind, is_behind, max_shards, grouping)
+        self._waiting.append(job)
+        self._unfinished.add(job)
         self._schedule()
         return future
+
+    def _learn_about(self, source: Source) -> None:
+        """Forget what searches took in an index whose place another one has taken."""
+        if source is not self._source:
+            self._source = source
+            self._costs.clear()
 
     def _schedule(self) -> None:
         """Run what is waiting when the event loop has read what has come, if another batch may run."""
@@ -298,7 +314,7 @@ class Searcher:
             if job.is_late() and not job.future.done():
                 job.future.set_exception(overloaded(0.0))
             if job.future.done():  # or whoever asked has gone
-                self._admission.give_back(job.cost)
+                self._give_back(job)
             else:
                 seconds += job.cost
                 jobs.append(job)
@@ -344,15 +360,22 @@ class Searcher:
         """Take the time of a search into account for the next ones of its kind."""
         before = self._costs.get(kind, seconds)
         self._costs[kind] = before + _COST_SHARE * (seconds - before)
+        self._admission.learn(seconds)
+
+    def _give_back(self, job: Job) -> None:
+        """Take a search that is done off what is waiting."""
+        self._unfinished.discard(job)
+        self._admission.give_back(job.cost)
 
     def _finish(self, jobs: list[Job], answers: list[Answer]) -> None:
         for job, (answer, seconds) in zip(jobs, answers, strict=True):
-            self._admission.give_back(job.cost)
+            self._give_back(job)
             if isinstance(answer, BaseException):
                 if not job.future.done():
                     job.future.set_exception(answer)
                 continue
-            self._learn(job.kind, seconds)
+            if job.source is self._source:
+                self._learn(job.kind, seconds)
             if not job.future.done():
                 job.future.set_result(answer)
 
@@ -396,7 +419,8 @@ def _searched_one_by_one(jobs: list[Job]) -> list[Answer]:
 
 def _searched_one(job: Job) -> Hits | Groups:
     more = _limits(job) if job.grouping is None else _limits(job) | job.grouping._asdict()
-    with ended_at(job.deadline):  # the rest of large groups is searched with a filter for each
+    # At its deadline, a search for groups ends by itself, with what it has found.
+    with ended_at(job.deadline if job.grouping is None else None, job.future.done):
         found: Hits | Groups = job.source.search(job.query, job.k, job.params_now(), where=job.where, **more)
     if isinstance(job.source, ShardedIndex):
         for hits in [group.hits for group in found] if isinstance(found, Groups) else [found]:

@@ -11,13 +11,14 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, NoReturn, TypeVar
+from urllib.parse import quote
 
 import msgspec
 import numpy as np
 
 from segmax.encoders.base import Encoder
 from segmax.encoders.bm25 import BM25
-from segmax.metadata.where import checked_field, narrowed
+from segmax.metadata.where import checked_field, narrowed, num_characters
 from segmax.paper.methods import METHODS
 from segmax.search.arguments import EXACT
 from segmax.search.methods import SearchParams
@@ -43,6 +44,7 @@ _MOST_RUNNING = 64  # requests that wait for a thread
 _MOST_BATCHES = 8  # that run or wait at the same time
 _CALLS_ON_RAY = 16  # threads that wait for shards, beside those for searches
 _SHORT_FILTER = 64  # members that are checked in less time than a thread takes to start
+_SHORT_FILTER_TEXT = 10_000  # characters of them
 _SHORT_TEXT = 1000  # characters that BM25 splits into words in less time than a thread takes to start
 
 Result = TypeVar("Result")
@@ -115,6 +117,7 @@ class Service:
         threads = settings.num_threads
         self._pool = ThreadPoolExecutor(max(4, threads + 2), thread_name_prefix="segmax")
         self._search_pool = ThreadPoolExecutor(2, thread_name_prefix="search")  # for which nothing else has to wait
+        self._group_pool = ThreadPoolExecutor(2, thread_name_prefix="groups")
         self._filter_pool = ThreadPoolExecutor(4, thread_name_prefix="filter")
         self._evaluating: set[threading.Event] = set()  # what ends each of them
         # Threads that wait for other machines: nothing that this machine can answer by itself has to wait for them.
@@ -126,14 +129,21 @@ class Service:
         self.allowance = Allowance(self.limits.answer_bytes, self.limits.unread_bytes)
         self.admission = Admission(self.limits.wait_ms / 1e3, threads)
         self._ray_searches: list[ThreadPoolExecutor] = []
-        self.searchers = {name: self._searcher(served, threads) for name, served in catalog.items()}
+        self.searchers = {name: self._searcher(served, self._search_pool) for name, served in catalog.items()}
+        #: For groups, thousands of searches each: they share the admission with others, which do not wait for them.
+        self.group_searchers = {
+            name: self.searchers[name] if served.is_on_ray else self._searcher(served, self._group_pool)
+            for name, served in catalog.items()
+        }
+        #: Where searches are asked for that have their own admission.
+        self.paths_on_ray = {_search_path(name) for name, served in catalog.items() if served.is_on_ray}
         self._following = asyncio.create_task(self._follow())
 
-    def _searcher(self, served: Served, threads: int) -> Searcher:
+    def _searcher(self, served: Served, pool: ThreadPoolExecutor) -> Searcher:
         """Return what searches an index; one on Ray has its own threads, which wait, and its own admission."""
         on_batch = functools.partial(self.metrics.ran_together, served.name)
         if not served.is_on_ray:
-            return Searcher(served, self.admission, self._search_pool, threads, on_batch)
+            return Searcher(served, self.admission, pool, self.settings.num_threads, on_batch)
         pool = ThreadPoolExecutor(BATCHES_ON_RAY, thread_name_prefix=f"ray-{served.name}")
         self._ray_searches.append(pool)
         return Searcher(served, Admission(self.limits.wait_ms / 1e3, BATCHES_ON_RAY), pool, 1, on_batch)
@@ -157,7 +167,8 @@ class Service:
             thread.close()
         for stop in self._evaluating:
             stop.set()
-        for pool in (self._pool, self._search_pool, self._filter_pool, *self._ray_searches, self._ray_pool):
+        pools = self._pool, self._search_pool, self._group_pool, self._filter_pool, *self._ray_searches, self._ray_pool
+        for pool in pools:
             if pool is not None:
                 pool.shutdown(wait=True)
         if isinstance(self.writes, WriterThreads):
@@ -343,7 +354,7 @@ class Service:
         if isinstance(source, ShardedIndex):
             return
         for where in wheres:
-            if not (_is_within(where, _SHORT_FILTER) and source.knows(where)):
+            if not (_is_short(where) and source.knows(where)):
                 await self.evaluate(source.count, where, deadline=deadline, gone=gone)
         if group_by is not None:
             group = narrowed(None, checked_field(group_by, "group_by"), None)  # one tells all groups
@@ -397,6 +408,10 @@ class Service:
         return Marker(frozenset(_words(target.source, query)), split, highlight.width)
 
 
+def _search_path(name: str) -> bytes:
+    return f"/v1/indexes/{quote(name, safe='')}/search".encode()
+
+
 def _until(stop: threading.Event, deadline: float | None, work: Callable[[], Result]) -> Result:
     with ended_at(deadline, stop.is_set):
         return work()
@@ -435,6 +450,11 @@ def _words(source: Source, query: PlainQuery) -> list[str]:
     if terms is None:
         return []
     return [terms[number] for number in np.asarray(query[0]).tolist() if 0 <= number < len(terms)]
+
+
+def _is_short(where: Filter) -> bool:
+    """Whether the event loop may check a filter by itself."""
+    return _is_within(where, _SHORT_FILTER) and num_characters(where) <= _SHORT_FILTER_TEXT
 
 
 def _is_within(where: object, limit: int) -> bool:

@@ -20,6 +20,7 @@ from segmax.shards.shard import Floors, Found
 
 _LAST = np.iinfo(np.int64).max  # as a number: no document comes later
 _ROUNDS = 3
+_MOST_BOUND = 2.0**62  # far above any, and still in the range of the integer
 _COLUMN = {name: at for at, name in enumerate(STATS_FIELDS)}
 _OF_THE_QUERY = [_COLUMN[name] for name in ("unknown_terms", "dropped_terms", "elapsed_ns")]
 _FLAGS = [_COLUMN[name] for name in ("budget_hit", "swept")]
@@ -49,6 +50,16 @@ class Ask(NamedTuple):
     shard: int
     queries: NDArray[np.int64]
     floors: Floors | None
+
+
+def scaled_threshold(theta: int, factor: float) -> int:
+    """Return floor(θ / factor): an integer bound is <= θ / factor exactly where it is <= this. Exact for factor 1."""
+    return theta if factor == 1.0 else int(min(theta / factor, _MOST_BOUND))
+
+
+def whole_averages(bounds: Bounds) -> NDArray[np.int64]:
+    """Return the average bounds rounded up: as integers, they are compared as the others are."""
+    return np.ceil(bounds.average).astype(np.int64)
 
 
 def round_size(number: int, limit: int, num_shards: int) -> int:
@@ -135,6 +146,7 @@ class Asking:
         self._round = 0
         count = len(bounds.most)
         self._order = np.argsort(-promise, axis=1, kind="stable")
+        self._average = whole_averages(bounds)
         self._exact = bool((rules.mu == 1.0).all() and (rules.eta == 1.0).all())
         self.decisions = np.where(bounds.most > 0, Decision.OPEN, Decision.RULED_OUT).astype(np.int8)
         self.best = Best.none(count, width)
@@ -173,11 +185,15 @@ class Asking:
             late = self._first_rows[None, :] > floors.numbers[:, None]
             out = (most < theta) | ((most == theta) & late)
         else:
-            mu, eta = self._rules.mu[:, None], self._rules.eta[:, None]
-            is_exact = (mu == 1.0) & (eta == 1.0)
+            mu, eta = self._rules.mu, self._rules.eta
+            is_exact = ((mu == 1.0) & (eta == 1.0))[:, None]
             late = self._first_rows[None, :] > floors.numbers[:, None]
             exact = (most < theta) | ((most == theta) & late)
-            out = np.where(is_exact, exact, (most <= theta / mu) & (self.bounds.average <= theta / eta))
+            by_most, by_average = (
+                np.array(list(map(scaled_threshold, floors.scores.tolist(), factors.tolist())), np.int64)[:, None]
+                for factors in (mu, eta)
+            )
+            out = np.where(is_exact, exact, (most <= by_most) & (self._average <= by_average))
         out &= theta > 0
         self.decisions[out & (self.decisions == Decision.OPEN)] = Decision.RULED_OUT
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.search.results import STATS_FIELDS
-from segmax.shards.asking import Ask, Decision, round_size
+from segmax.shards.asking import Ask, Decision, round_size, scaled_threshold, whole_averages
 from segmax.shards.router import Bounds, Prepared
 from segmax.shards.shard import Floors, Found
 from segmax.vectors.documents import DocId
@@ -64,7 +64,7 @@ class AskingOne:
         num_clusters: list[int],
     ) -> None:
         self._most: list[int] = bounds.most[0].tolist()
-        self._average: list[float] = bounds.average[0].tolist()
+        self._average: list[int] = whole_averages(bounds)[0].tolist()
         scores: list[float] = promise[0].tolist()
         self._order = sorted(range(len(scores)), key=lambda shard: -scores[shard])
         self._k, self._mu, self._eta = k, mu, eta
@@ -99,13 +99,14 @@ class AskingOne:
             return
         theta, number = -self.best[-1].minus_score, self.best[-1].number
         is_exact = self._mu == self._eta == 1.0
+        by_most, by_average = scaled_threshold(theta, self._mu), scaled_threshold(theta, self._eta)
         for shard, decision in enumerate(self.decisions):
             if decision == Decision.OPEN:
                 most = self._most[shard]
                 if is_exact:
                     out = most < theta or (most == theta and self._first_rows[shard] > number)
                 else:
-                    out = most <= theta / self._mu and self._average[shard] <= theta / self._eta
+                    out = most <= by_most and self._average[shard] <= by_average
                 if out:
                     self.decisions[shard] = Decision.RULED_OUT
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, SupportsIndex, overload
 
@@ -16,6 +17,7 @@ from segmax.shards.asking import Decision
 from segmax.storage.texts import StoredText
 from segmax.vectors.documents import DocId
 
+_MOST_LOOKED_UP = 256  # texts at a time: results may have more than fit into memory
 #: Calls a method of shards: (shard, method, rows) each, and answers in the same order.
 LookUp = Callable[[Sequence[tuple[int, str, NDArray[np.int64]]]], list[Any]]
 
@@ -158,8 +160,8 @@ class ShardedDocs:
         self._look_up = look_up
         self._arrays = (numbers, shards, rows)
         self._ids = ids
-        self._texts: dict[int, StoredText] | None = None
-        self._metadata: dict[int, dict[str, Any] | None] | None = None
+        self._texts: dict[int, StoredText] = {}
+        self._metadata: dict[int, dict[str, Any] | None] = {}
         self._has_texts, self._has_metadata = has_texts, has_metadata
 
     @property
@@ -179,10 +181,11 @@ class ShardedDocs:
         places = zip(shards[there].tolist(), rows[there].tolist(), strict=True)
         return dict(zip(numbers[there].tolist(), places, strict=True))
 
-    def _all(self, method: str) -> dict[int, Any]:
-        """Return something of all documents, by number: a call per shard."""
+    def _read(self, method: str, numbers: Iterable[int]) -> dict[int, Any]:
+        """Return something of documents, by number: a call per shard."""
         by_shard: dict[int, list[tuple[int, int]]] = {}
-        for number, (shard, row) in self._places.items():
+        for number in numbers:
+            shard, row = self._places[number]
             by_shard.setdefault(shard, []).append((number, row))
         calls = [(shard, method, np.array([row for _, row in own])) for shard, own in by_shard.items()]
         found: dict[int, Any] = {}
@@ -190,10 +193,18 @@ class ShardedDocs:
             found.update(zip((number for number, _ in own), answers, strict=True))
         return found
 
+    def _kept(self, method: str, kept: dict[int, Any], number: int) -> Any:
+        """Return something long of a document; if it has to be looked up, then that of some others with it."""
+        if number not in kept:
+            after = itertools.dropwhile(lambda other: other != number, self._places)
+            missing = (other for other in itertools.chain(after, self._places) if other not in kept)
+            kept |= self._read(method, dict.fromkeys(itertools.islice(missing, _MOST_LOOKED_UP)))
+        return kept[number]
+
     def id_of(self, row: int) -> DocId:
         """Return the id of a result."""
         if self._ids is None:
-            self._ids = self._all("ids")
+            self._ids = self._read("ids", self._places)
         return self._ids[row]
 
     def ids_of(self, rows: NDArray[np.int64]) -> list[DocId]:
@@ -206,12 +217,10 @@ class ShardedDocs:
 
     def text_of(self, row: int) -> StoredText:
         """Return the title and text of a result."""
-        if self._texts is None:
-            self._texts = self._all("texts")
-        return self._texts[row]
+        found: StoredText = self._kept("texts", self._texts, row)
+        return found
 
     def metadata_of(self, row: int) -> dict[str, Any] | None:
         """Return the metadata of a result."""
-        if self._metadata is None:
-            self._metadata = self._all("metadata")
-        return self._metadata[row]
+        found: dict[str, Any] | None = self._kept("metadata", self._metadata, row)
+        return found

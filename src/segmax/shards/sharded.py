@@ -312,10 +312,10 @@ class ShardedIndex:
         if wanted.group_by is not None:
             return self._groups(batch, k, params, wanted, limits)
 
-        def search(k: int, where: Where | None) -> Hits:
+        def search(k: int, where: Where | None, params: SearchParams | None) -> Hits:
             return self._run(self._searching_one(batch, k, params, where, limits), limits)
 
-        return search(k, None) if wanted == Wanted() else best(search, k, wanted)
+        return search(k, None, params) if wanted == Wanted() else best(search, k, wanted, params)
 
     async def search_async(
         self,
@@ -344,15 +344,15 @@ class ShardedIndex:
             return await asyncio.to_thread(self._groups, batch, k, params, wanted, limits)
         talk = self._searching_one(batch, depth, params, wanted.where, limits)
         hits = await self._run_async(talk, limits)
-        return best(lambda _, __: hits, k, wanted)
+        return best(lambda *_: hits, k, wanted, params)
 
     def _groups(self, batch: Csr, k: int, params: SearchParams | None, wanted: Wanted, limits: _Limits) -> Groups:
         """Return the best documents of the k best groups: as many searches as that takes."""
 
-        def search(k: int, where: Where | None) -> Hits:
+        def search(k: int, where: Where | None, params: SearchParams | None) -> Hits:
             return self._run(self._searching_one(batch, k, params, where, limits), limits)
 
-        return grouped(search, self._values, k, wanted)
+        return grouped(search, self._values, k, wanted, params)
 
     def search_batch(
         self,
