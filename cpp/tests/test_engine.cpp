@@ -68,6 +68,7 @@ std::vector<std::uint64_t> direct_bounds(const Indexed<Code>& made, const Opened
     for (const auto& term : opened.context.terms()) heaviest.push_back(&term);
     std::stable_sort(heaviest.begin(), heaviest.end(), [](auto* a, auto* b) { return a->most() > b->most(); });
     std::vector<std::uint64_t> sums((made.index.num_blocks() + group - 1) / group, 0);
+    std::vector<std::uint64_t> tails(made.index.num_blocks(), 0);
     for (std::size_t i = 0; i < heaviest.size(); ++i) {
         const TermView<Code>& term = *heaviest[i];
         if (i >= num_bounded) {
@@ -75,13 +76,22 @@ std::vector<std::uint64_t> direct_bounds(const Indexed<Code>& made, const Opened
             continue;
         }
         const std::vector<std::uint64_t> best = block_maxima(made, term.term);
+        if (!term.head) {
+            for (std::size_t b = 0; b < tails.size(); ++b) tails[b] += terms.steps(term.weight * best[b]);
+            continue;
+        }
         for (std::size_t g = 0; g < sums.size(); ++g) {
             std::uint64_t largest = 0;
             for (std::size_t b = g * group; b < std::min(best.size(), (g + 1) * group); ++b) {
                 largest = std::max(largest, best[b]);
             }
-            sums[g] += terms.steps(term.weight * (term.head ? rounded(term, largest) : largest));
+            sums[g] += terms.steps(term.weight * rounded(term, largest));
         }
+    }
+    for (std::size_t g = 0; g < sums.size(); ++g) {
+        const auto first = tails.begin() + static_cast<std::ptrdiff_t>(g * group);
+        sums[g] +=
+            *std::max_element(first, first + static_cast<std::ptrdiff_t>(std::min(group, tails.size() - g * group)));
     }
     return sums;
 }
@@ -297,7 +307,7 @@ TEST(engine_bounds_of_blocks_and_quads) {
                 std::erase_if(found, [&](std::uint32_t q) { return q >= expected_quads.size(); });
                 CHECK_EQ(found, blocks_from(expected_quads, limit));
                 const auto best = copy_of(quads.best(20, 1));
-                CHECK(best.size() <= 20 && std::is_sorted(best.begin(), best.end()));
+                CHECK(best.size() <= 30 && std::is_sorted(best.begin(), best.end()));
                 for (std::uint32_t tile = 0; tile < made.index.num_tiles(); ++tile) {
                     if (tile % 2 == 1) continue;
                     const std::vector<std::uint32_t> wanted{tile * kTileQuads, tile * kTileQuads + 3};
@@ -440,7 +450,7 @@ TEST(engine_scores_spans_where_many_blocks_pass) {
     for (const std::vector<std::int64_t>& terms : {std::vector<std::int64_t>{0, 1, 5}, {0, 1, 2, 3, 4, 5, 6, 7}}) {
         const PreparedQuery query = prepare_query(made.index, terms, std::vector<double>(terms.size(), 3.0));
         const Ranking ranking = rank_all(made.docs.scores(query));
-        for (const std::size_t k : {10, 64, 65, 100, 200}) {
+        for (const std::size_t k : {10, 64, 65, 500, 1000, 2000}) {
             for (const std::uint32_t all_tiles : {0U, 2048U}) {
                 SearchParams params;
                 params.hooks.all_tiles = all_tiles;

@@ -321,7 +321,7 @@ TEST(kernels_add_levels) {
 }
 
 // add_maxima adds weight times maximum, in steps and rounded up, to the block of each entry, and notes the last entry
-// of every tile that has one; add_maxima_to_both adds the same to the quads as well.
+// of every tile that has one.
 TEST(kernels_add_maxima) {
     each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
         Random random(14);
@@ -332,66 +332,119 @@ TEST(kernels_add_maxima) {
             for (const std::uint32_t weight : {1U, 77U, kMaxQueryWeight}) {
                 for (const std::uint32_t shift : {0U, 1U, 7U, 16U, 20U, 31U}) {
                     NOTE("entries " << count << ", weight " << weight << ", shift " << shift);
-                    std::vector<std::uint16_t> expected(kBlocks, 7), expected_quads(kBlocks / kQuadBlocks, 9);
+                    std::vector<std::uint16_t> expected(kBlocks, 7);
                     std::vector<std::uint32_t> expected_last(kTiles, kNoEntry);
-                    std::vector<std::uint64_t> most_of_quad(expected_quads.size(), 0);
                     for (std::uint32_t i = 0; i < count; ++i) {
                         const std::uint64_t product = std::uint64_t{weight} * owned.maxima[i];
                         const std::uint64_t width = std::uint64_t{1} << shift;
                         const std::uint64_t added = product / width + (product % width != 0 ? 1 : 0);
                         const std::uint32_t block = owned.blocks[i];
                         expected[block] = static_cast<std::uint16_t>(expected[block] + added);
-                        most_of_quad[block / 4] = std::max(most_of_quad[block / 4], added);
                         expected_last[block / kTileBlocks] = i;
                     }
-                    for (std::size_t q = 0; q < most_of_quad.size(); ++q) {
-                        expected_quads[q] = static_cast<std::uint16_t>(expected_quads[q] + most_of_quad[q]);
-                    }
-                    for (const bool both : {false, true}) {
-                        Output<std::uint16_t> bounds(kBlocks, 7), quads(kBlocks / kQuadBlocks, 9);
-                        Output<std::uint32_t> last(kTiles, kNoEntry);
-                        if (both) {
-                            kernel.add_maxima_to_both(owned.list(), weight, shift, bounds.data(), quads.data(),
-                                                      last.data());
-                            CHECK_EQ(quads.first(kBlocks / kQuadBlocks), expected_quads);
-                        } else {
-                            kernel.add_maxima(owned.list(), weight, shift, bounds.data(), last.data());
-                        }
-                        CHECK_EQ(bounds.first(kBlocks), expected);
-                        CHECK_EQ(last.first(kTiles), expected_last);
-                        CHECK(bounds.guards_are_whole() && quads.guards_are_whole() && last.guards_are_whole());
-                    }
+                    Output<std::uint16_t> bounds(kBlocks, 7);
+                    Output<std::uint32_t> last(kTiles, kNoEntry);
+                    kernel.add_maxima(owned.list(), weight, shift, bounds.data(), last.data());
+                    CHECK_EQ(bounds.first(kBlocks), expected);
+                    CHECK_EQ(last.first(kTiles), expected_last);
+                    CHECK(bounds.guards_are_whole() && last.guards_are_whole());
                 }
             }
         }
     });
 }
 
-// add_masked adds to the segments whose bit is set, wraps at 16 bits, and reads no byte behind the mask.
-TEST(kernels_add_masked) {
+// quad_largest is the largest of each four bounds, compared as unsigned numbers.
+TEST(kernels_quad_largest) {
+    each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
+        Random random(15);
+        for (const std::size_t tiles : {0U, 1U, 2U, 5U}) {
+            const Input<std::uint16_t> bounds(tiles * kTileBlocks, 0, random);
+            std::vector<std::uint16_t> expected(tiles * kTileQuads, 0);
+            for (std::size_t b = 0; b < tiles * kTileBlocks; ++b) {
+                expected[b / kQuadBlocks] = std::max(expected[b / kQuadBlocks], bounds[b]);
+            }
+            Output<std::uint16_t> quads(tiles * kTileQuads);
+            kernel.quad_largest(bounds.data(), tiles, quads.data());
+            CHECK_EQ(quads.first(expected.size()), expected);
+            CHECK(quads.guards_are_whole());
+        }
+    });
+}
+
+// add_pairs adds weight times maximum, in steps and rounded up, to the segments of a pair's mask, wraps at 16 bits,
+// passes over clusters that there are not, and reads no byte behind the masks.
+TEST(kernels_add_pairs) {
     each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
         Random random(16);
-        for (const std::uint32_t num_segments : {2U, 3U, 7U, 8U, 9U, 15U, 16U, 17U, 31U, 32U, 33U, 64U, 257U}) {
-            for (const std::uint16_t added :
-                 {std::uint16_t{0}, std::uint16_t{1}, std::uint16_t{999}, std::uint16_t{65535}}) {
-                NOTE("segments " << num_segments << ", added " << added);
-                const Input<std::uint8_t> mask(segment_mask_bytes(num_segments), 0, random);
-                Output<std::uint16_t> bounds(num_segments);
-                std::vector<std::uint16_t> expected(num_segments);
-                for (std::uint32_t s = 0; s < num_segments; ++s) {
-                    bounds[s] = static_cast<std::uint16_t>(random());
-                    const bool has = (mask[s / 8] >> (s % 8) & 1) != 0;
-                    expected[s] = static_cast<std::uint16_t>(bounds[s] + (has ? added : 0));
+        constexpr std::uint32_t kClusters = 11;
+        for (const std::uint32_t num_segments : {1U, 2U, 3U, 7U, 8U, 9U, 15U, 16U, 17U, 31U, 32U, 33U, 64U, 257U}) {
+            for (const std::uint32_t weight : {1U, 77U, kMaxQueryWeight}) {
+                for (const bool wide : {false, true}) {
+                    const auto shift = static_cast<std::uint32_t>(draw(random, 0, 20));
+                    NOTE("segments " << num_segments << ", weight " << weight << ", shift " << shift);
+                    const std::uint32_t num_pairs = wide ? kClusters : 9;
+                    std::vector<std::uint32_t> clusters;
+                    for (std::uint32_t p = 0; p < num_pairs; ++p) {
+                        clusters.push_back(static_cast<std::uint32_t>(draw(random, 0, kClusters + 2)));
+                    }
+                    const Input<Code> maxima(num_pairs, 0, random);
+                    const std::uint32_t mask_bytes = segment_mask_bytes(num_segments);
+                    const Input<std::uint8_t> masks(std::size_t{num_pairs} * mask_bytes, 0, random);
+                    const auto largest = static_cast<Code>(std::numeric_limits<Code>::max() - draw(random, 0, 3));
+                    Output<std::uint16_t> bounds(std::size_t{kClusters} * num_segments, 7);
+                    std::vector<std::uint16_t> expected(std::size_t{kClusters} * num_segments, 7);
+                    for (std::uint32_t p = 0; p < num_pairs; ++p) {
+                        const std::uint32_t cluster = wide ? p : clusters[p];
+                        if (cluster >= kClusters) continue;
+                        const std::uint64_t product = std::uint64_t{weight} * std::min(maxima[p], largest);
+                        const std::uint64_t width = std::uint64_t{1} << shift;
+                        const std::uint64_t added = product / width + (product % width != 0 ? 1 : 0);
+                        for (std::uint32_t s = 0; s < num_segments; ++s) {
+                            const bool has =
+                                num_segments == 1 || (masks[std::size_t{p} * mask_bytes + s / 8] >> (s % 8) & 1) != 0;
+                            std::uint16_t& bound = expected[std::size_t{cluster} * num_segments + s];
+                            bound = static_cast<std::uint16_t>(bound + (has ? added : 0));
+                        }
+                    }
+                    const PairList<Code> pairs{wide ? nullptr : clusters.data(), maxima.data(),
+                                               num_segments == 1 ? nullptr : masks.data(), num_pairs, largest};
+                    kernel.add_pairs(pairs, weight, shift, num_segments, kClusters, bounds.data());
+                    CHECK_EQ(bounds.first(expected.size()), expected);
+                    CHECK(bounds.guards_are_whole());
                 }
-                kernel.add_masked(mask.data(), added, num_segments, bounds.data());
-                CHECK_EQ(bounds.first(num_segments), expected);
-                CHECK(bounds.guards_are_whole());
             }
         }
     });
 }
 
-// collect_blocks lists exactly the blocks of the tiles asked for whose bound reaches the limit, as unsigned numbers.
+// reduce_segments takes the largest and the sum of the bounds of each cluster, as unsigned numbers.
+TEST(kernels_reduce_segments) {
+    each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
+        Random random(18);
+        for (const std::uint32_t num_segments : {1U, 2U, 7U, 8U, 9U, 16U, 33U, 257U}) {
+            for (const std::uint32_t clusters : {0U, 1U, 13U}) {
+                NOTE("segments " << num_segments << ", clusters " << clusters);
+                const Input<std::uint16_t> bounds(std::size_t{clusters} * num_segments, 0, random);
+                std::vector<std::uint16_t> expected(clusters, 0);
+                std::vector<std::uint32_t> expected_sums(clusters, 0);
+                for (std::size_t i = 0; i < std::size_t{clusters} * num_segments; ++i) {
+                    expected[i / num_segments] = std::max(expected[i / num_segments], bounds[i]);
+                    expected_sums[i / num_segments] += bounds[i];
+                }
+                Output<std::uint16_t> largest(clusters);
+                Output<std::uint32_t> sums(clusters);
+                kernel.reduce_segments(bounds.data(), clusters, num_segments, largest.data(), sums.data());
+                CHECK_EQ(largest.first(clusters), expected);
+                CHECK_EQ(sums.first(clusters), expected_sums);
+                CHECK(largest.guards_are_whole() && sums.guards_are_whole());
+            }
+        }
+    });
+}
+
+// collect_blocks lists exactly the blocks of the tiles asked for whose bound reaches the limit, as unsigned numbers;
+// count_blocks counts them.
 TEST(kernels_collect_blocks) {
     each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
         Random random(17);
@@ -418,6 +471,9 @@ TEST(kernels_collect_blocks) {
                     CHECK_EQ(found, expected.size());
                     CHECK_EQ(out.first(expected.size()), expected);
                     CHECK(out.guards_are_whole());
+                    CHECK_EQ(kernel.count_blocks(bounds.data(), tile_max.data(), first, end,
+                                                 static_cast<std::uint16_t>(least)),
+                             expected.size());
                 }
             }
         }
@@ -659,12 +715,10 @@ TEST(kernels_survive_damage) {
                 CHECK(window.guards_are_whole());
             }
             // Room for a whole zone: a damaged entry may name any block of it.
-            Output<std::uint16_t> bounds(kZoneBlocks, 0), quads(kZoneBlocks / kQuadBlocks, 0);
+            Output<std::uint16_t> bounds(kZoneBlocks, 0);
             Output<std::uint32_t> last(kZoneBlocks / kTileBlocks, kNoEntry);
             kernel.add_maxima(list, kMaxQueryWeight, 0, bounds.data(), last.data());
-            kernel.add_maxima_to_both(list, kMaxQueryWeight, 0, bounds.data(), quads.data(), last.data());
-            CHECK(quads.guards_are_whole() && last.guards_are_whole());
-            CHECK(bounds.guards_are_whole());
+            CHECK(bounds.guards_are_whole() && last.guards_are_whole());
         }
     });
 }

@@ -73,9 +73,28 @@ struct BoundLimitAvx512 {
     }
 };
 
+struct SegmentsAvx512 : SegmentsAvx2 {
+    static void add(std::uint8_t mask, std::uint16_t added, std::uint16_t* bounds) {
+        auto* at = reinterpret_cast<__m128i*>(bounds);
+        const __m128i eight = _mm_loadu_si128(at);
+        _mm_storeu_si128(at, _mm_mask_add_epi16(eight, mask, eight, _mm_set1_epi16(static_cast<short>(added))));
+    }
+};
+
 struct VectorsAvx512 : VectorsAvx2 {
+    using Segments = SegmentsAvx512;
     using TileSums = TileSumsAvx512;
     using BoundLimit = BoundLimitAvx512;
+
+    static void quad_largest(const std::uint16_t* bounds, std::size_t num_tiles, std::uint16_t* quads) {
+        static_assert(kQuadBlocks == 4 && kTileBlocks % 32 == 0);
+        for (std::size_t block = 0; block < num_tiles * kTileBlocks; block += 32) {
+            __m512i x = _mm512_loadu_si512(bounds + block);
+            x = _mm512_max_epu16(x, _mm512_srli_epi64(x, 32));
+            x = _mm512_max_epu16(x, _mm512_srli_epi64(x, 16));
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(quads + block / kQuadBlocks), _mm512_cvtepi64_epi16(x));
+        }
+    }
 };
 }  // namespace
 

@@ -47,6 +47,16 @@ struct EntryList {
     std::uint32_t first_block = 0;  ///< of the zone
 };
 
+/// The pairs of a term: a cluster each, what the term adds there at most, and which segments have it.
+template <class Code>
+struct PairList {
+    const std::uint32_t* clusters = nullptr;  ///< nullptr: pair p is that of cluster p
+    const Code* maxima = nullptr;
+    const std::uint8_t* masks = nullptr;  ///< of segment_mask_bytes each; nullptr: all segments have the term
+    std::uint32_t num_pairs = 0;
+    Code largest = 0;  ///< damaged maxima count as this
+};
+
 /// "No entry": a tile or a block without any.
 inline constexpr std::uint32_t kNoEntry = 0xFFFFFFFFU;
 
@@ -75,14 +85,20 @@ struct Kernels {
     /// first, and last_in_tile[tile] = the last entry of every tile that has one.
     void (*add_maxima)(const EntryList<Code>& list, std::uint32_t weight, std::uint32_t shift, std::uint16_t* bounds,
                        std::uint32_t* last_in_tile);
-    /// The same, and every quad gets what the best of its blocks gets.
-    void (*add_maxima_to_both)(const EntryList<Code>& list, std::uint32_t weight, std::uint32_t shift,
-                               std::uint16_t* bounds, std::uint16_t* quads, std::uint32_t* last_in_tile);
+    /// quads[q] = the largest bound of the kQuadBlocks blocks of quad q, for the quads of whole tiles.
+    void (*quad_largest)(const std::uint16_t* bounds, std::size_t num_tiles, std::uint16_t* quads);
 
-    /// bounds[s] += added for every segment s of num_segments that is in the mask.
-    void (*add_masked)(const std::uint8_t* mask, std::uint16_t added, std::uint32_t num_segments,
-                       std::uint16_t* bounds);
+    /// bounds[cluster * num_segments + s] += ceil(weight * maximum / 2^shift) for every pair of a cluster below
+    /// num_clusters and every segment s in its mask. Sums wrap at 16 bits, as those of add_levels do.
+    void (*add_pairs)(const PairList<Code>& pairs, std::uint32_t weight, std::uint32_t shift,
+                      std::uint32_t num_segments, std::uint32_t num_clusters, std::uint16_t* bounds);
+    /// The largest bound of the segments of every cluster, and their sum.
+    void (*reduce_segments)(const std::uint16_t* bounds, std::uint32_t num_clusters, std::uint32_t num_segments,
+                            std::uint16_t* largest, std::uint32_t* sums);
 
+    /// How many blocks of the tiles [first, end) have a bound of at least `least`.
+    std::size_t (*count_blocks)(const std::uint16_t* bounds, const std::uint16_t* tile_max, std::size_t first,
+                                std::size_t end, std::uint16_t least);
     /// Writes the blocks of the tiles [first, end) with a bound of at least `least`, ascending; returns how many.
     std::size_t (*collect_blocks)(const std::uint16_t* bounds, const std::uint16_t* tile_max, std::size_t first,
                                   std::size_t end, std::uint16_t least, std::uint32_t* out);

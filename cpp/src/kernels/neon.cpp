@@ -134,8 +134,19 @@ struct SumLimitNeon {
     }
 };
 
+struct SegmentsNeon {
+    static void add(std::uint8_t mask, std::uint16_t added, std::uint16_t* bounds) {
+        static constexpr std::uint16_t kBits[8] = {1, 2, 4, 8, 16, 32, 64, 128};
+        const uint16x8_t has = vtstq_u16(vdupq_n_u16(mask), vld1q_u16(kBits));
+        vst1q_u16(bounds, vaddq_u16(vld1q_u16(bounds), vandq_u16(has, vdupq_n_u16(added))));
+    }
+    static std::uint16_t largest(const std::uint16_t* bounds) { return vmaxvq_u16(vld1q_u16(bounds)); }
+    static std::uint32_t sum(const std::uint16_t* bounds) { return vaddlvq_u16(vld1q_u16(bounds)); }
+};
+
 struct VectorsNeon {
     using Blocks = BlocksNeon;
+    using Segments = SegmentsNeon;
     using TileSums = TileSumsNeon;
     using BoundLimit = BoundLimitNeon;
     using SumLimit = SumLimitNeon;
@@ -156,6 +167,15 @@ struct VectorsNeon {
             for (std::size_t q = 0; q < 4; ++q) vst1q_u32(out + i + 4 * q, sums[q]);
         }
     }
+    static void quad_largest(const std::uint16_t* bounds, std::size_t num_tiles, std::uint16_t* quads) {
+        static_assert(kQuadBlocks == 4 && kTileBlocks % 32 == 0);
+        for (std::size_t block = 0; block < num_tiles * kTileBlocks; block += 32) {
+            const std::uint16_t* from = bounds + block;
+            const uint16x8_t first = vpmaxq_u16(vld1q_u16(from), vld1q_u16(from + 8));
+            const uint16x8_t second = vpmaxq_u16(vld1q_u16(from + 16), vld1q_u16(from + 24));
+            vst1q_u16(quads + block / kQuadBlocks, vpmaxq_u16(first, second));
+        }
+    }
     static void block_largest(const std::uint32_t* sums, std::size_t num_blocks, std::uint32_t* out) {
         for (std::size_t b = 0; b < num_blocks; ++b) {
             const std::uint32_t* block = sums + b * kBlockDocs;
@@ -163,32 +183,11 @@ struct VectorsNeon {
         }
     }
 };
-
-/// Eight segments, a byte of the mask, at a time.
-inline void add_masked_neon(const std::uint8_t* mask, std::uint16_t added, std::uint32_t num_segments,
-                            std::uint16_t* bounds) {
-    static constexpr std::uint16_t kBits[8] = {1, 2, 4, 8, 16, 32, 64, 128};
-    const uint16x8_t bits = vld1q_u16(kBits);
-    const uint16x8_t value = vdupq_n_u16(added);
-    std::uint32_t s = 0;
-    for (; s + 8 <= num_segments; s += 8) {
-        const uint16x8_t has = vtstq_u16(vdupq_n_u16(mask[s / 8]), bits);
-        vst1q_u16(bounds + s, vaddq_u16(vld1q_u16(bounds + s), vandq_u16(has, value)));
-    }
-    add_masked(mask + s / 8, added, num_segments - s, bounds + s);
-}
-
-template <class Code, class Acc>
-constexpr Kernels<Code, Acc> neon_table() {
-    Kernels<Code, Acc> table = vector_table<Code, Acc, VectorsNeon>();
-    table.add_masked = add_masked_neon;
-    return table;
-}
 }  // namespace
 
 template <class Code, class Acc>
 const Kernels<Code, Acc>& neon_kernels() {
-    static constexpr Kernels<Code, Acc> table = neon_table<Code, Acc>();
+    static constexpr Kernels<Code, Acc> table = vector_table<Code, Acc, VectorsNeon>();
     return table;
 }
 

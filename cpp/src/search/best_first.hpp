@@ -111,9 +111,12 @@ private:
     static constexpr std::size_t kFirstShare = 8;  ///< of the blocks with an allowed document, no more than this
     static constexpr std::size_t kFirstQuads = 16;
     static constexpr std::size_t kFirstClusters = 8;
-    /// From so many blocks on, spans with at least so many of them are scored as a whole.
+    /// From so many blocks on, spans with at least so many of them are scored as a whole: in large collections, whose
+    /// runs are longer, with more.
     static constexpr std::size_t kManyBlocks = 1024;
     static constexpr std::size_t kSpanShare = 4;
+    static constexpr std::size_t kLargeSpanShare = 8;
+    static constexpr std::size_t kLargeTiles = 4096;
 
     /// What reading bounds may cost, so that a budget is left for the first blocks; no limit without a budget.
     static double affordable_bounds(const Context<Code, Acc>& context) {
@@ -179,12 +182,13 @@ private:
     /// Scores the spans that hold several of these blocks, and returns the blocks that are left.
     std::span<std::uint32_t> score_spans(std::span<std::uint32_t> blocks) {
         s_.spans.clear();
+        const std::size_t share = context_.index.num_tiles() >= kLargeTiles ? kLargeSpanShare : kSpanShare;
         std::size_t left = 0;
         for (std::size_t at = 0; at < blocks.size();) {
             const std::uint32_t span = blocks[at] / kSpanBlocks;
             std::size_t end = at;
             while (end < blocks.size() && blocks[end] / kSpanBlocks == span) ++end;
-            if (end - at >= kSpanShare) {
+            if (end - at >= share) {
                 s_.spans.push_back(span);
                 at = end;
             }
@@ -246,13 +250,10 @@ private:
         // Bounds are seldom reached: the best documents are among the blocks down to some share of the largest bound.
         // Those of few terms hardly differ, and then the largest alone are many.
         const std::uint64_t share = terms_.is_cut() ? 15 : 11;
-        std::uint64_t limit = std::max(std::uint64_t{blocks_.largest()} * share / 16, least);
-        auto blocks = blocks_.collect(limit);
-        while (blocks.size() < count && limit > least) {
-            limit = std::max(limit * 8 / 10, least);
-            blocks = blocks_.collect(limit);
-        }
-        score(best_blocks(blocks, std::min(count, first_that_fit())));
+        const std::uint64_t limit = limit_of_best(std::max(std::uint64_t{blocks_.largest()} * share / 16, least), least,
+                                                  count, [&](std::uint64_t at) { return blocks_.count(at); });
+        const auto bound = [&](std::uint32_t block) { return blocks_.bound(block); };
+        score(best_of(about_best_of(blocks_.collect(limit), count, bound), first_that_fit(), bound));
     }
 
     /// Records the fate of a watched document whose block was never looked at, unless a limit is the reason.

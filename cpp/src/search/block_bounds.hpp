@@ -33,10 +33,15 @@ public:
     void set_bound(std::uint32_t block, std::uint16_t bound) { s_.bounds[block] = bound; }
     bool is_bounded(std::uint32_t tile) const { return s_.is_bounded[tile] != 0; }
 
-    /// Starts all bounds with what the tail terms add, those of quads too, if there are any.
-    void start(std::uint16_t* quads = nullptr) {
+    /// Starts all bounds with what the tail terms add.
+    void start() {
         std::fill_n(s_.bounds.begin(), std::size_t{context_.index.num_tiles()} * kTileBlocks, terms_.floor());
-        tails_.add(terms_, s_.bounds.data(), quads);
+        tails_.add(terms_, s_.bounds.data());
+    }
+
+    /// Writes the largest bound of the blocks of every quad, tile by tile.
+    void quads_of_bounds(std::uint16_t* quads) const {
+        context_.kernel.quad_largest(s_.bounds.data(), context_.index.num_tiles(), quads);
     }
 
     /// Bounds all blocks in one pass over memory.
@@ -89,6 +94,13 @@ public:
         return {s_.found.data(), found};
     }
     std::span<std::uint32_t> collect(std::uint64_t least) { return collect(0, context_.index.num_tiles(), least); }
+
+    /// How many blocks collect() would find.
+    std::size_t count(std::uint64_t least) const {
+        if (least > std::numeric_limits<std::uint16_t>::max()) return 0;
+        return context_.kernel.count_blocks(s_.bounds.data(), s_.tile_max.data(), 0, context_.index.num_tiles(),
+                                            static_cast<std::uint16_t>(std::max<std::uint64_t>(least, 1)));
+    }
 
     /// Whether a block of a bounded tile has at least this bound.
     bool any(std::uint64_t least) {

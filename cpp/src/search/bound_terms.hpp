@@ -37,6 +37,37 @@ std::span<std::uint32_t> best_of(std::span<std::uint32_t> numbers, std::size_t c
     return numbers;
 }
 
+/// A limit that about `count` bounds reach, not below `least`: that is cheaper to find by counting than by ranking.
+/// `limit` is where to begin, reach(limit) how many bounds reach it. There may be more where many bounds are equal, and
+/// fewer where `least` is returned.
+template <class Reach>
+std::uint64_t limit_of_best(std::uint64_t limit, std::uint64_t least, std::size_t count, Reach reach) {
+    std::uint64_t above = std::numeric_limits<std::uint16_t>::max();
+    std::size_t found = reach(limit);
+    while (found < count && limit > least) {
+        above = limit;
+        limit = std::max(limit * 8 / 10, least);
+        found = reach(limit);
+    }
+    while (found > count + count / 8 && above > limit + 1) {
+        const std::uint64_t middle = (above + limit) / 2;
+        const std::size_t there = reach(middle);
+        if (there >= count) {
+            limit = middle;
+            found = there;
+        } else {
+            above = middle;
+        }
+    }
+    return limit;
+}
+
+/// These numbers, or the best of them where they are far more than `count`, since many bounds are equal.
+template <class Bound>
+std::span<std::uint32_t> about_best_of(std::span<std::uint32_t> numbers, std::size_t count, Bound bound) {
+    return numbers.size() > count + count / 2 ? best_of(numbers, count, bound) : numbers;
+}
+
 template <class Code, class Acc>
 class BoundTerms {
 public:

@@ -42,17 +42,8 @@ public:
                                    s_.line_max.data());
         s_.max_bound.resize(context_.index.num_clusters());
         s_.segment_sum.resize(context_.index.num_clusters());
-        for (std::uint32_t cluster = 0; cluster < context_.index.num_clusters(); ++cluster) {
-            const std::uint16_t* segments = s_.bounds.data() + std::size_t{cluster} * num_segments_;
-            std::uint16_t best = 0;
-            std::uint64_t sum = 0;
-            for (std::uint32_t s = 0; s < num_segments_; ++s) {
-                best = std::max(best, segments[s]);
-                sum += segments[s];
-            }
-            s_.max_bound[cluster] = best;
-            s_.segment_sum[cluster] = sum;
-        }
+        context_.kernel.reduce_segments(s_.bounds.data(), context_.index.num_clusters(), num_segments_,
+                                        s_.max_bound.data(), s_.segment_sum.data());
     }
 
     /// The clusters with the best MaxSBound, ascending by number.
@@ -77,19 +68,10 @@ public:
 
 private:
     void add_pairs(const TermView<Code>& term) {
-        for (std::uint32_t pair = 0; pair < term.num_pairs; ++pair) {
-            const std::uint32_t cluster = term.wide ? pair : term.clusters[pair];
-            if (cluster >= context_.index.num_clusters()) continue;  // damage
-            const std::uint64_t code = std::min(term.cluster_max[pair], term.largest);
-            const std::uint16_t added = terms_.steps16(term.weight * code);
-            std::uint16_t* segments = s_.bounds.data() + std::size_t{cluster} * num_segments_;
-            if (num_segments_ == 1) {
-                segments[0] = static_cast<std::uint16_t>(segments[0] + added);
-            } else {
-                context_.kernel.add_masked(term.segment_mask + std::size_t{pair} * segment_mask_bytes(num_segments_),
-                                           added, num_segments_, segments);
-            }
-        }
+        const PairList<Code> pairs{term.wide ? nullptr : term.clusters.data(), term.cluster_max,
+                                   num_segments_ > 1 ? term.segment_mask : nullptr, term.num_pairs, term.largest};
+        context_.kernel.add_pairs(pairs, term.weight, terms_.shift(), num_segments_, context_.index.num_clusters(),
+                                  s_.bounds.data());
     }
 
     Context<Code, Acc>& context_;

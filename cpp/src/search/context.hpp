@@ -72,7 +72,7 @@ struct QuadBuffers {
 struct GateBuffers {
     std::vector<std::uint16_t> bounds, line_max;
     std::vector<std::uint16_t> max_bound;    ///< by cluster
-    std::vector<std::uint64_t> segment_sum;  ///< by cluster
+    std::vector<std::uint32_t> segment_sum;  ///< by cluster
     std::vector<std::uint32_t> lines;
     std::vector<LevelRow> rows;
 };
@@ -80,7 +80,8 @@ struct GateBuffers {
 /// Buffers of BlockScorer.
 template <class Code>
 struct ScorerBuffers {
-    std::vector<std::uint64_t> ranked;       ///< blocks with their bounds, to be sorted
+    std::vector<std::uint64_t> ranked;       ///< blocks with their bounds, to be sorted,
+    std::vector<std::uint64_t> by_low;       ///< and sorted by the low bytes of these
     std::vector<RunLookup> lookups;          ///< of a batch of blocks and a group of terms
     std::vector<EntryLookup<Code>> entries;  ///< of a batch of blocks and all tail terms
 };

@@ -18,14 +18,17 @@ public:
         : context_(context), s_(context.scratch.quads) {
         // Rows of quads are read by cache lines as well: a line holds those of four tiles.
         num_lines_ = level_row_bytes(context.index.num_quads()) * 2 / kTileBlocks;
-        const std::size_t zone_quads = std::size_t{context.index.num_zones()} * kZoneBlocks / kQuadBlocks;
-        s_.bounds.resize(std::max({s_.bounds.size(), num_lines_ * kTileBlocks, zone_quads}));
+        s_.bounds.resize(std::max(s_.bounds.size(), num_lines_ * kTileBlocks));
         s_.line_max.assign(num_lines_, 0);
         s_.is_bounded.assign(num_lines_, 0);
         s_.lines.clear();
         s_.found.resize(std::max(s_.found.size(), num_lines_ * kTileBlocks));
-        std::fill_n(s_.bounds.begin(), num_lines_ * kTileBlocks, terms.floor());
-        blocks.start(s_.bounds.data());
+        // What tail terms add to a quad is the best that they add to one of its blocks.
+        blocks.start();
+        blocks.quads_of_bounds(s_.bounds.data());
+        const std::size_t known = std::size_t{context.index.num_tiles()} * kTileQuads;
+        std::fill(s_.bounds.begin() + static_cast<std::ptrdiff_t>(known),
+                  s_.bounds.begin() + static_cast<std::ptrdiff_t>(num_lines_ * kTileBlocks), terms.floor());
         terms.open_rows(s_.rows, [](const TermView<Code>& term) { return term.quad_max; });
     }
 
@@ -62,13 +65,13 @@ public:
 
     /// About the best `count` of them, not below `least`, ascending.
     std::span<std::uint32_t> best(std::size_t count, std::uint64_t least) {
-        std::uint64_t limit = *std::max_element(s_.line_max.begin(), s_.line_max.end());
-        auto found = collect(std::max(limit, least));
-        while (found.size() < count && limit > least) {
-            limit = std::max(limit * 9 / 10, least);
-            found = collect(limit);
-        }
-        return best_of(found, count, [&](std::uint32_t quad) { return bound(quad); });
+        const std::uint64_t largest = *std::max_element(s_.line_max.begin(), s_.line_max.end());
+        const auto reach = [&](std::uint64_t limit) {
+            return context_.kernel.count_blocks(s_.bounds.data(), s_.line_max.data(), 0, num_lines_,
+                                                static_cast<std::uint16_t>(limit));
+        };
+        const auto found = collect(limit_of_best(std::max(largest * 9 / 10, least), least, count, reach));
+        return about_best_of(found, count, [&](std::uint32_t quad) { return bound(quad); });
     }
 
 private:

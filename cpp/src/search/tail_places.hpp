@@ -15,9 +15,9 @@ class TailPlaces {
 public:
     explicit TailPlaces(Context<Code, Acc>& context) : context_(context) {}
 
-    /// Adds the maxima of all entries to the bounds of blocks and, if there are any, of quads, and remembers where each
-    /// tile's entries end. Bounds have room for whole zones: a damaged entry may name any block of its zone.
-    void add(const BoundTerms<Code, Acc>& terms, std::uint16_t* blocks, std::uint16_t* quads) {
+    /// Adds the maxima of all entries to the bounds of blocks, and remembers where each tile's entries end. Bounds have
+    /// room for whole zones: a damaged entry may name any block of its zone.
+    void add(const BoundTerms<Code, Acc>& terms, std::uint16_t* blocks) {
         are_known_ = true;
         auto& last = context_.scratch.tails.last_in_tile;
         const auto tails = terms.tails();
@@ -29,12 +29,7 @@ public:
             std::fill_n(tiles, context_.index.num_tiles(), kNoEntry);
             for (const EntryList<Code>& list : tails[tail]->zones) {
                 const std::uint32_t at = list.first_block;
-                if (quads != nullptr) {
-                    context_.kernel.add_maxima_to_both(list, weight, terms.shift(), blocks + at,
-                                                       quads + at / kQuadBlocks, tiles + at / kTileBlocks);
-                } else {
-                    context_.kernel.add_maxima(list, weight, terms.shift(), blocks + at, tiles + at / kTileBlocks);
-                }
+                context_.kernel.add_maxima(list, weight, terms.shift(), blocks + at, tiles + at / kTileBlocks);
             }
         }
     }
