@@ -387,7 +387,8 @@ TEST(engine_gate) {
                     for (const std::size_t count : {1, 7, 1000}) {
                         std::vector<std::uint32_t> best;
                         gate.best(count, best);
-                        CHECK_EQ(best.size(), std::min<std::size_t>(count, made.index.num_clusters()));
+                        const auto any = std::count_if(largest.begin(), largest.end(), [](auto b) { return b > 0; });
+                        CHECK_EQ(best.size(), std::min(count, static_cast<std::size_t>(any)));
                         CHECK(std::is_sorted(best.begin(), best.end()));
                         std::uint64_t least = ~std::uint64_t{0};
                         for (const std::uint32_t c : best) least = std::min(least, largest[c]);
@@ -603,10 +604,46 @@ TEST(engine_ceiling) {
     CHECK_EQ(ceiling(empty.index, prepare_query(empty.index, {}, {})), 0U);
 }
 
-// In large collections, every cluster that the gate left out had, at the final θ, MaxSBound <= θ/μ and
-// AvgSBound <= θ/η; a document that is missing is in such a cluster, or its score is at most θ/η; and the mean of the
-// first results is at least μ times the true one (Proposition 3).
-TEST(engine_gate_keeps_its_promise) {
+// μ alone neither changes results nor work: nothing is asked that exact search does not ask.
+TEST(engine_factors_of_clusters_cost_nothing) {
+    const Indexed<std::uint8_t> made(gated_collection<std::uint8_t>());
+    Random random(56);
+    for (int round = 0; round < 8; ++round) {
+        const PreparedQuery query = random_query(made.index, random, round < 4 ? 5 : 14, 9);
+        for (const std::uint32_t all_tiles : {0U, 2048U}) {
+            for (const std::size_t k : {1, 10, 100, 1000}) {
+                SearchParams params;
+                params.hooks.all_tiles = all_tiles;
+                const SearchResult exact = search(made.index, query, k, params);
+                for (const double mu : {0.9, 0.7, 0.5}) {
+                    params.mu = mu;
+                    const SearchResult found = search(made.index, query, k, params);
+                    CHECK_EQ(found.rows, exact.rows);
+                    CHECK_EQ(found.stats.segments_read, 0U);
+                    CHECK_EQ(found.stats.clusters_pruned, 0U);
+                    CHECK_EQ(found.stats.blocks_scored, exact.stats.blocks_scored);
+                    CHECK_EQ(found.stats.postings_read, exact.stats.postings_read);
+                    CHECK_EQ(found.stats.swept, exact.stats.swept);
+                }
+            }
+        }
+    }
+}
+
+/// The clusters with the best MaxSBound, as the gate ranks them.
+std::set<std::uint32_t> best_clusters(const std::vector<std::uint64_t>& bounds, std::size_t count) {
+    std::vector<std::uint32_t> clusters;
+    for (std::uint32_t c = 0; c < bounds.size(); ++c) {
+        if (bounds[c] > 0) clusters.push_back(c);
+    }
+    std::stable_sort(clusters.begin(), clusters.end(), [&](auto a, auto b) { return bounds[a] > bounds[b]; });
+    clusters.resize(std::min(clusters.size(), count));
+    return {clusters.begin(), clusters.end()};
+}
+
+// With a limit of clusters, the answer is that of the best of them alone, but for factors; never fewer than k documents
+// where there are so many, and complete only where nothing is missing. A limit of all clusters is none.
+TEST(engine_max_clusters) {
     each_code_type([](auto code) {
         using Code = decltype(code);
         const Indexed<Code> made(gated_collection<Code>());
@@ -614,57 +651,63 @@ TEST(engine_gate_keeps_its_promise) {
         const double num_segments = made.docs.num_segments;
         constexpr double kRounding = 1 + 1e-12;
         Random random(55);
-        std::size_t num_pruned = 0, num_missing = 0;
-        for (int round = 0; round < 8; ++round) {
-            const PreparedQuery query = random_query(made.index, random, round < 4 ? 5 : 14, 9);
-            const std::vector<std::uint64_t> scores = made.docs.scores(query);
-            const Ranking ranking = rank_all(scores);
+        std::size_t num_missing = 0, num_pruned = 0, num_complete = 0, num_whole = 0;
+        for (int round = 0; round < 16; ++round) {
+            const PreparedQuery query = random_query(made.index, random, round % 2 == 0 ? 5 : 14, 9);
+            const bool masked = round % 4 >= 2;
+            const std::uint64_t rare = round % 8 == 7 ? 400 : 3;
+            std::vector<bool> allowed(made.docs.num_docs());
+            for (auto&& row : allowed) row = !masked || draw(random, 0, rare) == 0;
+            std::vector<std::uint64_t> scores = made.docs.scores(query);
+            for (Row row = 0; row < scores.size(); ++row) scores[row] = allowed[row] ? scores[row] : 0;
+            const Ranking exact = rank_all(scores);
             const AllBounds bounds = cluster_bounds(made.index, query);
-            for (const auto& [mu, eta] : {std::pair{0.9, 1.0}, {0.6, 1.0}, {0.3, 1.0}, {0.4, 0.7}, {0.8, 0.6}}) {
-                for (const std::size_t k : {1, 10, 100}) {
-                    SearchParams params = variant(Method::asc, round % 2 == 0);
-                    params.mu = mu;
-                    params.eta = eta;
-                    params.trace = true;
-                    params.hooks.all_tiles = 0;
-                    NOTE("round " << round << ", k " << k << ", " << describe(params));
-                    const SearchResult result = search(made.index, query, k, params);
-                    check_real(result, scores);
-                    CHECK_EQ(result.rows.size(), std::min(k, ranking.rows.size()));
-                    if (result.rows.size() < k) continue;
-                    const auto threshold = static_cast<double>(result.scores.back());
-                    const auto may_be_out = [&](std::uint32_t c) {
-                        return static_cast<double>(bounds.max_bound[c]) <= threshold / mu * kRounding &&
-                               static_cast<double>(bounds.segment_sum[c]) / num_segments <= threshold / eta * kRounding;
-                    };
-                    for (const TraceEntry& entry : result.trace) {
-                        CHECK_EQ(entry.max_bound, bounds.max_bound[entry.cluster]);
-                        CHECK_EQ(entry.segment_sum, bounds.segment_sum[entry.cluster]);
-                        if (entry.decision != Decision::pruned) continue;
-                        CHECK(may_be_out(entry.cluster));
-                        ++num_pruned;
+            SearchParams params = variant(Method::asc, round % 3 == 0);
+            params.hooks.list_masked = false;
+            params.trace = round % 5 == 0;
+            if (masked) params.mask = make_mask(made.index, [&](Row row) { return allowed[row]; });
+            for (const std::uint32_t max_clusters : {1U, 4U, 30U, made.index.num_clusters(), 1U << 31}) {
+                for (const auto& [mu, eta] : {std::pair{1.0, 1.0}, {0.9, 1.0}, {0.5, 0.7}, {1.0, 0.8}}) {
+                    for (const std::size_t k : {1, 10, 100}) {
+                        params.max_clusters = max_clusters;
+                        params.mu = mu;
+                        params.eta = eta;
+                        NOTE("round " << round << ", clusters " << max_clusters << ", k " << k << ", "
+                                      << describe(params));
+                        const SearchResult result = search(made.index, query, k, params);
+                        const auto chosen =
+                            best_clusters(max_bounds(made.index, query, params, kGateMass), max_clusters);
+                        std::vector<std::uint64_t> left = scores;
+                        for (Row row = 0; row < left.size(); ++row) {
+                            if (!chosen.contains(made.index.cluster_of(positions[row]))) left[row] = 0;
+                        }
+                        const Ranking within = rank_all(left);
+                        const bool is_enough = within.rows.size() >= k || within.rows.size() == exact.rows.size();
+                        const Ranking expected = (is_enough ? within : exact).first(k);
+                        num_whole += is_enough ? 0 : 1;
+                        CHECK_EQ(result.rows.size(), expected.rows.size());
+                        const bool same = mu == 1.0 && eta == 1.0;
+                        if (same) CHECK_EQ(result.rows, expected.rows);
+                        if (same) CHECK_EQ(result.scores, expected.scores);
+                        if (max_clusters >= made.index.num_clusters()) CHECK_EQ(result.stats.budget_hit, 0U);
+                        if (same && result.stats.budget_hit == 0) CHECK_EQ(result.rows, exact.first(k).rows);
+                        num_complete += result.stats.budget_hit == 0 && max_clusters == 30 ? 1 : 0;
+                        num_missing += result.rows != exact.first(k).rows ? 1 : 0;
+                        if (result.rows.size() < k) continue;
+                        const auto threshold = static_cast<double>(result.scores.back());
+                        for (const TraceEntry& entry : result.trace) {
+                            if (entry.decision != Decision::pruned) continue;
+                            const std::uint32_t c = entry.cluster;
+                            CHECK(static_cast<double>(bounds.max_bound[c]) <= threshold / mu * kRounding);
+                            CHECK(static_cast<double>(bounds.segment_sum[c]) / num_segments <=
+                                  threshold / eta * kRounding);
+                            ++num_pruned;
+                        }
                     }
-                    const std::set<Row> found(result.rows.begin(), result.rows.end());
-                    double sum = 0;
-                    double best_sum = 0;
-                    for (std::size_t i = 0; i < k; ++i) {
-                        const Row best = ranking.rows[i];
-                        sum += static_cast<double>(result.scores[i]);
-                        best_sum += static_cast<double>(ranking.scores[i]);
-                        CHECK(sum * kRounding >= std::min(mu, eta) * best_sum);
-                        if (found.contains(best)) continue;
-                        ++num_missing;
-                        CHECK(may_be_out(made.index.cluster_of(positions[best])) ||
-                              static_cast<double>(scores[best]) <= threshold / eta * kRounding);
-                    }
-                    // The gate is only asked in large collections: elsewhere μ leaves nothing out.
-                    params.hooks.all_tiles = 2048;
-                    if (eta == 1.0) check_result(made.index, query, ranking, k, params);
                 }
             }
         }
-        CHECK(num_pruned > 100);
-        CHECK(num_missing > 0);
+        CHECK(num_missing > 100 && num_pruned > 100 && num_complete > 0 && num_whole > 0);
     });
 }
 

@@ -234,6 +234,61 @@ TEST(parts_with_floors) {
     CHECK(ties_with_ceilings > 0);
 }
 
+// A limit of clusters holds for all parts together: the best of their clusters answer, whatever part they are of.
+TEST(parts_share_max_clusters) {
+    std::size_t num_missing = 0, num_complete = 0;
+    for (unsigned seed = 1; seed <= 6; ++seed) {
+        Mixed mixed(seed, seed % 2 == 0);
+        const bool masked = seed % 3 == 0;
+        const PartMasks masks = masked ? mixed.masks : PartMasks(mixed.parts.size());
+        for (const std::size_t terms : {1, 4, 20}) {
+            const PreparedQuery query = mixed.query(terms, true);
+            const Mixed::Hits all = mixed.best(query, masked);
+            for (const std::uint32_t max_clusters : {1U, 2U, 8U, 20U, 1000U}) {
+                for (const std::size_t k : {1, 10, 400}) {
+                    SearchParams params = variant(Method::asc, false);
+                    params.hooks.list_masked = false;
+                    params.max_clusters = max_clusters;
+                    NOTE("seed " << seed << ", terms " << terms << ", clusters " << max_clusters << ", k " << k);
+                    const PartsResult result = search_parts(mixed.parts, masks, query, k, params);
+                    // Those of the parts that can score most come first where bounds are equal.
+                    std::vector<std::uint32_t> order(mixed.parts.size());
+                    std::iota(order.begin(), order.end(), 0U);
+                    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
+                        return most_of(*mixed.parts[a].index, query) > most_of(*mixed.parts[b].index, query);
+                    });
+                    std::vector<std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>> clusters;
+                    for (const std::uint32_t part : order) {
+                        params.mask = masks[part];
+                        const auto bounds = max_bounds(*mixed.parts[part].index, query, params, kGateMass);
+                        for (std::uint32_t c = 0; c < bounds.size(); ++c) {
+                            if (bounds[c] > 0) clusters.emplace_back(bounds[c], part, c);
+                        }
+                    }
+                    std::stable_sort(clusters.begin(), clusters.end(),
+                                     [](auto& a, auto& b) { return std::get<0>(a) > std::get<0>(b); });
+                    clusters.resize(std::min<std::size_t>(clusters.size(), max_clusters));
+                    Mixed::Hits within;
+                    for (const auto& hit : all) {
+                        const Index& index = *mixed.parts[std::get<2>(hit)].index;
+                        const std::uint32_t cluster = index.cluster_of(positions_of_rows(index)[std::get<3>(hit)]);
+                        const bool is_chosen = std::any_of(clusters.begin(), clusters.end(), [&](auto& one) {
+                            return std::get<1>(one) == std::get<2>(hit) && std::get<2>(one) == cluster;
+                        });
+                        if (is_chosen) within.push_back(hit);
+                    }
+                    const Mixed::Hits expected = first(within.size() >= k ? within : all, k);
+                    CHECK(hits_of(result) == expected);
+                    if (result.stats.budget_hit == 0) CHECK(hits_of(result) == first(all, k));
+                    num_missing += hits_of(result) == first(all, k) ? 0 : 1;
+                    num_complete += result.stats.budget_hit == 0 && max_clusters < 20 ? 1 : 0;
+                }
+            }
+        }
+    }
+    CHECK(num_missing > 20 && num_complete > 0);
+}
+
 // A part is searched only if it can reach the floor; one that scores exactly as much is, unless ties with it lose.
 TEST(parts_below_a_floor_are_not_searched) {
     Mixed mixed(4, false);

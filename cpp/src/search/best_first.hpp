@@ -1,12 +1,12 @@
 // The engine: the blocks of the collection by bound, the best first, until none can follow.
 //
-// Small collections are bounded whole, in one pass over memory. In large ones all quads are bounded first, after the
-// clusters where ASC's rule may leave some out; the blocks of the best make a threshold, and only tiles with a quad
-// that may pass it are bounded block by block. Where many blocks are left, whole spans are scored, or the whole
-// collection.
+// Small collections are bounded whole, in one pass over memory. In large ones all quads are bounded first; the blocks
+// of the best make a threshold, and only tiles with a quad that may pass it are bounded block by block. Where many
+// blocks are left, whole spans are scored, or the whole collection.
 //
-// μ and η are a permission to leave clusters out, which results of an exact search satisfy: the gate is asked only
-// where what it saves is more than what it costs.
+// With a limit of clusters, those with the best MaxSBound are chosen in one step, before anything in them is read, and
+// the blocks of no other ones are bounded. Then ASC's rule leaves out what it may of them. μ alone changes nothing: by
+// the time that θ is known well enough for the rule, the bounds that it would save have been made.
 #pragma once
 
 #include <algorithm>
@@ -66,8 +66,10 @@ void sweep(Context<Code, Acc>& context) {
 template <class Code, class Acc>
 class BestFirst {
 public:
-    explicit BestFirst(Context<Code, Acc>& context)
+    /// `max_clusters` is how many clusters are visited at most, 0 where that is no limit.
+    explicit BestFirst(Context<Code, Acc>& context, std::uint32_t max_clusters = 0)
         : context_(context),
+          max_clusters_(max_clusters < context.index.num_clusters() ? max_clusters : 0),
           s_(context.scratch.best_first),
           terms_(context, affordable_bounds(context)),
           tails_(context),
@@ -78,14 +80,16 @@ public:
         s_.kept.clear();
     }
 
-    void run() {
+    /// False where fewer results were found in the clusters that are visited than there may be elsewhere.
+    bool run() {
         const std::size_t k = context_.top().capacity();
         if (listing_is_faster(context_)) {
             score(blocks_.list(*context_.params.mask));
             context_.check_stop();
             count_clusters();
-            return;
+            return true;
         }
+        if (max_clusters_ != 0) return run_best_clusters(k);
         if (context_.index.num_tiles() <= context_.params.hooks.all_tiles) {
             blocks_.bound_all();
             score_first(kFirstBlocks + k);
@@ -96,13 +100,14 @@ public:
         if (is_late()) {
             stopped_ = true;
         } else if (!finish()) {
-            return;
+            return true;
         }
         // A limit that was reached is none where no block is left that may follow.
         limited_ = terms_.is_cut() || ((stopped_ || blocks_left() == 0) && blocks_.any(scorer_.least()));
         context_.check_stop();
         count_clusters();
         watch();
+        return true;
     }
 
 private:
@@ -110,7 +115,6 @@ private:
     static constexpr std::size_t kFewBlocks = 16;
     static constexpr std::size_t kFirstShare = 8;  ///< of the blocks with an allowed document, no more than this
     static constexpr std::size_t kFirstQuads = 16;
-    static constexpr std::size_t kFirstClusters = 8;
     /// From so many blocks on, spans with at least so many of them are scored as a whole: in large collections, whose
     /// runs are longer, with more.
     static constexpr std::size_t kManyBlocks = 1024;
@@ -208,34 +212,51 @@ private:
     /// The blocks around the best quads make a threshold; then only tiles with a quad that may pass it are bounded.
     void bound_by_quads(std::size_t k) {
         QuadBounds<Code, Acc> quads(context_, terms_, blocks_);
-        const bool gated = context_.params.mu < 1.0 && context_.index.num_segments() > 1;
-        if (gated) {
-            ask_gate(quads, k);
-        } else {
-            quads.bound_all();
-            blocks_.bound_tiles(quads.best(kFirstQuads + k / 4, scorer_.least()));
-            score_first(kFirstBlocks + k);
-        }
+        quads.bound_all();
+        blocks_.bound_tiles(quads.best(kFirstQuads + k / 4, scorer_.least()));
+        score_first(kFirstBlocks + k);
         blocks_.bound_tiles(quads.collect(scorer_.least()));
     }
 
-    /// Bounds the quads of the clusters that ASC's rule keeps, θ coming from the clusters with the best bounds.
-    void ask_gate(QuadBounds<Code, Acc>& quads, std::size_t k) {
+    /// Bounds the blocks of the clusters with the best MaxSBound, and of no other ones.
+    bool run_best_clusters(std::size_t k) {
         ClusterGate<Code, Acc> gate(context_, terms_);
-        gate.bound_all();
-        context_.stats().segments_read = context_.index.num_clusters();
-        gate.best(kFirstClusters + k / 16, s_.clusters);
-        for (const std::uint32_t cluster : s_.clusters) quads.add_cluster(cluster);
-        quads.bound_added();
-        blocks_.bound_tiles(quads.collect(scorer_.least()));
-        score_first(kFirstBlocks + k);
+        gate.bound_all(kGateMass);
         const std::uint32_t num_clusters = context_.index.num_clusters();
+        context_.stats().segments_read = num_clusters;
+        gate.best(max_clusters_, s_.clusters);
+        blocks_.bound_clusters(s_.clusters);
+        score_first(kFirstBlocks + k);
+        context_.check_stop();
         s_.kept.assign(num_clusters, 1);
-        for (std::uint32_t cluster = 0; cluster < num_clusters; ++cluster) {
-            if (context_.top().full()) s_.kept[cluster] = gate.keeps(cluster, context_.top().threshold()) ? 1 : 0;
-            if (s_.kept[cluster] != 0) quads.add_cluster(cluster);
+        if (context_.top().full()) leave_out_by_rule(gate);
+        if (is_late()) {
+            stopped_ = true;
+        } else {
+            score(what_fits(blocks_.collect(scorer_.least())));
         }
-        quads.bound_added();
+        context_.check_stop();
+        s_.chosen.assign(num_clusters, 0);
+        for (const std::uint32_t cluster : s_.clusters) s_.chosen[cluster] = 1;
+        const std::uint64_t least = scorer_.least();
+        bool left_out = false;
+        for (std::uint32_t cluster = 0; cluster < num_clusters && !left_out; ++cluster) {
+            left_out = s_.chosen[cluster] == 0 && gate.max_bound(cluster) >= least;
+        }
+        if (left_out && !stopped_ && !context_.top().full() && !context_.params.may_lack) return false;
+        limited_ = left_out || ((stopped_ || blocks_left() == 0) && blocks_.any(least));
+        count_clusters();
+        return true;
+    }
+
+    /// Leaves out the chosen clusters that ASC's two-parameter rule prunes.
+    void leave_out_by_rule(const ClusterGate<Code, Acc>& gate) {
+        if (context_.params.mu == 1.0) return;
+        for (const std::uint32_t cluster : s_.clusters) {
+            if (gate.keeps(cluster, context_.top().threshold())) continue;
+            s_.kept[cluster] = 0;
+            blocks_.leave_out(cluster);
+        }
     }
 
     /// The best blocks by bound raise the threshold to about where it will end: more of them where a mask allows some
@@ -284,6 +305,7 @@ private:
     }
 
     Context<Code, Acc>& context_;
+    std::uint32_t max_clusters_;
     BestFirstBuffers& s_;
     BoundTerms<Code, Acc> terms_;
     TailPlaces<Code, Acc> tails_;

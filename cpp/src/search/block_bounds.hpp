@@ -53,6 +53,42 @@ public:
         add_rows(std::span(s_.all_tiles).first(context_.index.num_tiles()));
     }
 
+    /// Bounds the blocks of some clusters, which ascend, and of no other ones.
+    void bound_clusters(std::span<const std::uint32_t> clusters) {
+        const Index& index = context_.index;
+        s_.tiles.clear();
+        for (const std::uint32_t cluster : clusters) {
+            std::uint32_t tile = index.first_position(cluster) / kTileDocs;
+            if (!s_.tiles.empty() && s_.tiles.back() == tile) ++tile;
+            for (; tile * kTileDocs < index.end_position(cluster); ++tile) s_.tiles.push_back(tile);
+        }
+        for (const std::uint32_t tile : s_.tiles) {
+            std::fill_n(s_.bounds.begin() + std::ptrdiff_t{tile} * kTileBlocks, kTileBlocks, terms_.floor());
+        }
+        tails_.add_clusters(terms_, clusters, s_.tiles, s_.bounds.data());
+        add_rows(s_.tiles);
+        // What lies between the clusters has nothing to bound.
+        std::size_t next = 0;
+        for (const std::uint32_t tile : s_.tiles) {
+            std::uint32_t block = tile * kTileBlocks;
+            const std::uint32_t end = block + kTileBlocks;
+            while (next < clusters.size() && index.end_position(clusters[next]) / kBlockDocs <= block) ++next;
+            for (std::size_t i = next; block < end; ++i) {
+                const bool any = i < clusters.size();
+                const std::uint32_t first = any ? index.first_position(clusters[i]) / kBlockDocs : end;
+                if (first > block) std::fill(s_.bounds.begin() + block, s_.bounds.begin() + std::min(first, end), 0);
+                block = any ? std::max(block, index.end_position(clusters[i]) / kBlockDocs) : end;
+            }
+        }
+    }
+
+    /// Leaves out the blocks of a cluster whose tiles are bounded.
+    void leave_out(std::uint32_t cluster) {
+        const Index& index = context_.index;
+        std::fill(s_.bounds.begin() + index.first_position(cluster) / kBlockDocs,
+                  s_.bounds.begin() + index.end_position(cluster) / kBlockDocs, 0);
+    }
+
     /// Bounds the blocks of the tiles that these quads, which ascend, lie in, where that has not been done yet.
     void bound_tiles(std::span<const std::uint32_t> quads) {
         s_.tiles.clear();

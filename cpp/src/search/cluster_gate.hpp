@@ -1,4 +1,4 @@
-// ASC's rule for clusters, for all of them at once: which may be left out.
+// The bounds of all clusters at once: which are the best, and which may be left out by ASC's rule.
 //
 // A cluster is left out where MaxSBound <= θ/μ and AvgSBound <= θ/η. The bounds of all segments are made in one pass
 // over rows of levels, in steps of 16 bits, rounded up, so what is left out here is left out by the exact bounds too.
@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -14,21 +16,32 @@
 
 namespace segmax {
 
+/// Of the query's mass, what clusters are ranked by: the other terms would take longer than they tell apart.
+inline constexpr double kGateMass = .9;
+
 template <class Code, class Acc>
 class ClusterGate {
 public:
     ClusterGate(Context<Code, Acc>& context, const BoundTerms<Code, Acc>& terms)
         : context_(context), s_(context.scratch.gate), terms_(terms), num_segments_(context.index.num_segments()) {}
 
-    /// Bounds the segments of all clusters. A single segment is the cluster.
-    void bound_all() {
+    /// Bounds the segments of all clusters. A single segment is the cluster. The lightest terms beyond this share of
+    /// the query's mass count everywhere with the most that they can add.
+    void bound_all(double mass = 1.0) {
         const std::size_t places = std::size_t{context_.index.num_clusters()} * num_segments_;
         const std::size_t num_lines = level_row_bytes(places) * 2 / kTileBlocks;
-        s_.bounds.assign(num_lines * kTileBlocks, terms_.floor());
-        s_.line_max.resize(num_lines);
+        const std::uint64_t least_most = lightest_within(mass);
+        std::uint16_t floor = terms_.floor();
         s_.rows.clear();
         for (const auto& term : context_.terms()) {
-            if (terms_.is_dropped(term)) continue;
+            if (!terms_.is_dropped(term) && term.most() < least_most) {
+                floor = static_cast<std::uint16_t>(floor + terms_.steps16(term.most()));
+            }
+        }
+        s_.bounds.assign(num_lines * kTileBlocks, floor);
+        s_.line_max.resize(num_lines);
+        for (const auto& term : context_.terms()) {
+            if (terms_.is_dropped(term) || term.most() < least_most) continue;
             if (term.wide && num_segments_ > 1) {
                 std::uint16_t added[kNumLevels];
                 for (std::uint32_t level = 0; level < kNumLevels; ++level) added[level] = terms_.added_by(term, level);
@@ -40,16 +53,26 @@ public:
         while (s_.lines.size() < num_lines) s_.lines.push_back(static_cast<std::uint32_t>(s_.lines.size()));
         context_.kernel.add_levels(s_.rows.data(), s_.rows.size(), s_.lines.data(), num_lines, s_.bounds.data(),
                                    s_.line_max.data());
-        s_.max_bound.resize(context_.index.num_clusters());
+        // Whole tiles, as kernels count and collect bounds.
+        s_.max_bound.assign(num_bound_tiles() * kTileBlocks, 0);
         s_.segment_sum.resize(context_.index.num_clusters());
         context_.kernel.reduce_segments(s_.bounds.data(), context_.index.num_clusters(), num_segments_,
                                         s_.max_bound.data(), s_.segment_sum.data());
+        if (context_.params.mask) apply_mask(*context_.params.mask);
     }
 
-    /// The clusters with the best MaxSBound, ascending by number.
+    /// The clusters with the best MaxSBound, ascending by number; none with a bound of 0.
     void best(std::size_t count, std::vector<std::uint32_t>& clusters) const {
-        clusters.resize(context_.index.num_clusters());
-        std::iota(clusters.begin(), clusters.end(), 0U);
+        const auto at_least = [&](std::uint64_t limit) { return static_cast<std::uint16_t>(limit); };
+        const std::vector<std::uint16_t> all(num_bound_tiles(), std::numeric_limits<std::uint16_t>::max());
+        const std::uint64_t largest = *std::max_element(s_.max_bound.begin(), s_.max_bound.end());
+        const std::uint64_t limit =
+            limit_of_best(std::max<std::uint64_t>(largest * 7 / 8, 1), 1, count, [&](std::uint64_t at) {
+                return context_.kernel.count_blocks(s_.max_bound.data(), all.data(), 0, all.size(), at_least(at));
+            });
+        clusters.resize(s_.max_bound.size());
+        clusters.resize(context_.kernel.collect_blocks(s_.max_bound.data(), all.data(), 0, all.size(), at_least(limit),
+                                                       clusters.data()));
         clusters.resize(best_of(clusters, count, [&](std::uint32_t cluster) { return max_bound(cluster); }).size());
     }
 
@@ -67,6 +90,38 @@ public:
     }
 
 private:
+    std::size_t num_bound_tiles() const { return context_.index.num_clusters() / kTileBlocks + 1; }
+
+    /// The most of the lightest of the fewest terms that hold this share of the mass of those that bounds are made of.
+    std::uint64_t lightest_within(double mass) const {
+        if (mass >= 1.0) return 0;
+        auto& mosts = s_.mosts;
+        mosts.clear();
+        for (const auto& term : context_.terms()) {
+            if (!terms_.is_dropped(term)) mosts.push_back(term.most());
+        }
+        std::sort(mosts.begin(), mosts.end(), std::greater<>());
+        const double wanted = mass * std::accumulate(mosts.begin(), mosts.end(), 0.0);
+        double held = 0;
+        std::size_t i = 0;
+        while (i < mosts.size() && held < wanted) held += static_cast<double>(mosts[i++]);
+        return i > 0 ? mosts[i - 1] : 0;
+    }
+
+    /// Clusters without a document that the mask allows have nothing to bound.
+    void apply_mask(const Mask& mask) {
+        const Index& index = context_.index;
+        for (std::uint32_t cluster = 0; cluster < index.num_clusters(); ++cluster) {
+            const auto blocks = mask.blocks().subspan(index.first_position(cluster) / kBlockDocs);
+            const std::size_t count = blocks_of(index.end_position(cluster) - index.first_position(cluster));
+            const auto end = blocks.begin() + static_cast<std::ptrdiff_t>(count);
+            if (std::all_of(blocks.begin(), end, [](std::uint8_t used) { return used == 0; })) {
+                s_.max_bound[cluster] = 0;
+                s_.segment_sum[cluster] = 0;
+            }
+        }
+    }
+
     void add_pairs(const TermView<Code>& term) {
         const PairList<Code> pairs{term.wide ? nullptr : term.clusters.data(), term.cluster_max,
                                    num_segments_ > 1 ? term.segment_mask : nullptr, term.num_pairs, term.largest};

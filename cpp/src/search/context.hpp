@@ -45,7 +45,12 @@ struct TermBuffers {
 
 /// Buffers of TailPlaces.
 struct TailBuffers {
+    /// Where the entries of a term in the blocks [block, end), as far as they lie in the zone of the first, may begin.
+    struct Guess {
+        std::uint32_t block = 0, end = 0, entry = 0;
+    };
     std::vector<std::uint32_t> last_in_tile;  ///< by tail term and tile
+    std::vector<Guess> guesses;               ///< of one term
 };
 
 /// Buffers of BlockBounds.
@@ -62,8 +67,7 @@ struct BlockBuffers {
 /// Buffers of QuadBounds. A line is what a cache line of a row holds: kTileBlocks quads.
 struct QuadBuffers {
     std::vector<std::uint16_t> bounds, line_max;
-    std::vector<std::uint8_t> is_bounded;  ///< by line
-    std::vector<std::uint32_t> lines;      ///< to be bounded
+    std::vector<std::uint32_t> lines;  ///< 0, 1, 2, ...
     std::vector<std::uint32_t> found;
     std::vector<LevelRow> rows;
 };
@@ -71,8 +75,9 @@ struct QuadBuffers {
 /// Buffers of ClusterGate. A line is what a cache line of a row holds: kTileBlocks segments.
 struct GateBuffers {
     std::vector<std::uint16_t> bounds, line_max;
-    std::vector<std::uint16_t> max_bound;    ///< by cluster
+    std::vector<std::uint16_t> max_bound;    ///< by cluster, whole tiles
     std::vector<std::uint32_t> segment_sum;  ///< by cluster
+    std::vector<std::uint64_t> mosts;        ///< of terms
     std::vector<std::uint32_t> lines;
     std::vector<LevelRow> rows;
 };
@@ -92,7 +97,8 @@ struct BestFirstBuffers {
     std::vector<std::uint32_t> spans;      ///< to be scored as a whole
     std::vector<std::uint8_t> visited;     ///< by cluster
     std::vector<std::uint8_t> kept;        ///< by cluster: whether the gate kept it
-    std::vector<std::uint32_t> clusters;   ///< the best by bound
+    std::vector<std::uint32_t> clusters;   ///< the best by bound,
+    std::vector<std::uint8_t> chosen;      ///< and by cluster: whether it is one of them
 };
 
 /// Buffers for sums of scores. One object at a time uses them: a BlockScorer during score(), or search_exhaustive.

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "search/cluster_gate.hpp"
 #include "search/context.hpp"
 #include "segmax/search/search.hpp"
 
@@ -59,18 +60,16 @@ public:
         result_.stats.unknown_terms = query_.unknown_terms;
         result_.stats.dropped_terms = num_dropped(query_, given_);
         order();
-        bool limited = false;
-        for (std::size_t i = 0; i < order_.size(); ++i) {
-            const Ranked& next = order_[i];
-            if (!may_add(next)) {
-                result_.stats.clusters_stopped += parts_[next.part].index->num_clusters();
-            } else if (limited || (i > 0 && is_spent())) {
-                limited = true;
-                result_.stats.budget_hit = 1;
-                result_.stats.clusters_limited += parts_[next.part].index->num_clusters();
-            } else {
-                search_part(next.part);
-            }
+        if (given_.method == Method::asc && given_.max_clusters > 0) choose_clusters();
+        search_all();
+        if (is_chosen_ && !is_full() && result_.stats.budget_hit != 0 && order_.size() > 1) {
+            // Fewer results than there may be in clusters that were left out.
+            is_chosen_ = false;
+            params_.max_clusters = 0;
+            params_.may_lack = given_.may_lack;
+            result_.hits.clear();
+            result_.stats.budget_hit = 0;
+            search_all();
         }
         result_.stats.elapsed_ns = now() - start_;
         return std::move(result_);
@@ -80,7 +79,65 @@ private:
     struct Ranked {
         std::uint64_t most = 0;  ///< no document of the part scores more
         std::uint32_t part = 0;
+        std::uint32_t num_chosen = 0;     ///< of its clusters, how many are among the best of all parts, and
+        std::uint64_t best_left_out = 0;  ///< the best bound of the others
     };
+
+    void search_all() {
+        bool limited = false;
+        for (std::size_t i = 0; i < order_.size(); ++i) {
+            const Ranked& next = order_[i];
+            const std::uint32_t num_clusters = parts_[next.part].index->num_clusters();
+            if (!may_add(next)) {
+                result_.stats.clusters_stopped += num_clusters;
+            } else if (limited || (i > 0 && is_spent())) {
+                limited = true;
+                result_.stats.budget_hit = 1;
+                result_.stats.clusters_limited += num_clusters;
+            } else if (is_chosen_ && next.num_chosen == 0) {
+                result_.stats.clusters_limited += num_clusters;
+            } else {
+                if (is_chosen_) params_.max_clusters = next.num_chosen < num_clusters ? next.num_chosen : 0;
+                search_part(next.part);
+            }
+        }
+        if (!is_chosen_) return;
+        // Parts of which no cluster was chosen may hold a result, too.
+        for (const Ranked& part : order_) {
+            if (part.num_chosen == 0 && may_add({part.best_left_out, part.part})) result_.stats.budget_hit = 1;
+        }
+    }
+
+    /// The clusters with the best bounds of all parts together; where bounds are equal, those of the first part.
+    void choose_clusters() {
+        struct Bounded {
+            std::uint64_t bound;
+            std::uint32_t part;  ///< in order_
+        };
+        if (order_.size() < 2) return;  // the search of one part knows how
+        std::vector<Bounded> all;
+        for (std::uint32_t i = 0; i < order_.size(); ++i) {
+            params_.mask = masks_.empty() ? nullptr : masks_[order_[i].part];
+            for (const std::uint64_t bound : max_bounds(*parts_[order_[i].part].index, query_, params_, kGateMass)) {
+                if (bound > 0) all.push_back({bound, i});
+            }
+        }
+        is_chosen_ = true;
+        params_.may_lack = true;
+        const auto count = static_cast<std::ptrdiff_t>(std::min<std::size_t>(given_.max_clusters, all.size()));
+        const auto comes_first = [](const Bounded& a, const Bounded& b) {
+            return a.bound != b.bound ? a.bound > b.bound : a.part < b.part;
+        };
+        std::nth_element(all.begin(), all.begin() + count, all.end(), comes_first);
+        for (auto one = all.begin(); one != all.end(); ++one) {
+            Ranked& part = order_[one->part];
+            if (one - all.begin() < count) {
+                ++part.num_chosen;
+            } else {
+                part.best_left_out = std::max(part.best_left_out, one->bound);
+            }
+        }
+    }
 
     std::uint64_t now() const { return given_.hooks.clock ? given_.hooks.clock() : steady_now(); }
 
@@ -119,10 +176,10 @@ private:
             return static_cast<std::uint32_t>(limit - std::min<std::uint64_t>(limit, used));
         };
         if (given_.max_blocks > 0) params_.max_blocks = rest(given_.max_blocks, result_.stats.blocks_scored);
-        if (given_.max_clusters > 0) params_.max_clusters = rest(given_.max_clusters, result_.stats.clusters_visited);
+        const bool clusters = given_.max_clusters > 0 && given_.method != Method::asc;
+        if (clusters) params_.max_clusters = rest(given_.max_clusters, result_.stats.clusters_visited);
         if (given_.budget_ms > 0) params_.budget_ms = given_.budget_ms - static_cast<double>(now() - start_) / 1e6;
-        return (given_.max_blocks > 0 && params_.max_blocks == 0) ||
-               (given_.max_clusters > 0 && params_.max_clusters == 0) ||
+        return (given_.max_blocks > 0 && params_.max_blocks == 0) || (clusters && params_.max_clusters == 0) ||
                (given_.budget_ms > 0 && params_.budget_ms <= 0);
     }
 
@@ -160,6 +217,7 @@ private:
     SearchParams params_;  // for the part being searched
     std::uint64_t start_ = 0;
     std::optional<IntegerFloor> floor_;  // the caller's
+    bool is_chosen_ = false;             // which clusters are visited
     std::vector<Ranked> order_;
     std::vector<PartHit> merged_, found_;
     PartsResult result_;

@@ -20,8 +20,6 @@ public:
         num_lines_ = level_row_bytes(context.index.num_quads()) * 2 / kTileBlocks;
         s_.bounds.resize(std::max(s_.bounds.size(), num_lines_ * kTileBlocks));
         s_.line_max.assign(num_lines_, 0);
-        s_.is_bounded.assign(num_lines_, 0);
-        s_.lines.clear();
         s_.found.resize(std::max(s_.found.size(), num_lines_ * kTileBlocks));
         // What tail terms add to a quad is the best that they add to one of its blocks.
         blocks.start();
@@ -32,23 +30,11 @@ public:
         terms.open_rows(s_.rows, [](const TermView<Code>& term) { return term.quad_max; });
     }
 
+    /// Adds the rows of head terms.
     void bound_all() {
-        add_lines(0, num_lines_);
-        bound_added();
-    }
-
-    /// Wants the quads of a cluster, where they are not bounded yet. Call with ascending clusters.
-    void add_cluster(std::uint32_t cluster) {
-        constexpr std::uint32_t kLineDocs = kTileBlocks * kQuadBlocks * kBlockDocs;
-        const Index& index = context_.index;
-        add_lines(index.first_position(cluster) / kLineDocs, (index.end_position(cluster) - 1) / kLineDocs + 1);
-    }
-
-    /// Bounds what was wanted since the last call.
-    void bound_added() {
-        context_.kernel.add_levels(s_.rows.data(), s_.rows.size(), s_.lines.data(), s_.lines.size(), s_.bounds.data(),
+        while (s_.lines.size() < num_lines_) s_.lines.push_back(static_cast<std::uint32_t>(s_.lines.size()));
+        context_.kernel.add_levels(s_.rows.data(), s_.rows.size(), s_.lines.data(), num_lines_, s_.bounds.data(),
                                    s_.line_max.data());
-        s_.lines.clear();
     }
 
     std::uint16_t bound(std::uint32_t quad) const { return s_.bounds[quad]; }
@@ -75,13 +61,6 @@ public:
     }
 
 private:
-    void add_lines(std::size_t first, std::size_t end) {
-        for (std::size_t line = first; line < end; ++line) {
-            if (s_.is_bounded[line] == 0) s_.lines.push_back(static_cast<std::uint32_t>(line));
-            s_.is_bounded[line] = 1;
-        }
-    }
-
     Context<Code, Acc>& context_;
     QuadBuffers& s_;
     std::size_t num_lines_ = 0;

@@ -79,15 +79,15 @@ void trace_clusters(Context<Code, Acc>& context) {
     context.stats().segments_read = segments_read;
 }
 
-/// Whether a search may start from a lower bound of the final threshold. The paper's methods under a limit may end
-/// below it, when pruning by it would cost results.
+/// Whether a search may start from a lower bound of the final threshold. The paper's methods under a limit, and any
+/// with a limit of clusters, may end below it, when pruning by it would cost results.
 bool may_estimate(const SearchParams& params) {
-    const bool limited = params.visits_clusters() && (params.budget_ms > 0 || params.max_clusters > 0);
+    const bool limited = (params.visits_clusters() && params.budget_ms > 0) || params.max_clusters > 0;
     return params.hooks.estimate_threshold && params.method != Method::exhaustive && !limited;
 }
 
 template <class Code, class Acc>
-void run_method(Context<Code, Acc>& context) {
+void run_method(Context<Code, Acc>& context, bool is_exact) {
     const SearchParams& params = context.params;
     if (params.method == Method::exhaustive) {
         search_exhaustive(context);
@@ -97,7 +97,8 @@ void run_method(Context<Code, Acc>& context) {
         ClusterSearch<Code, Acc>(context).run();
     } else if (context.terms().size() > kMaxBoundedTerms || (!context.floor && sweeping_is_faster(context))) {
         sweep(context);
-    } else {
+    } else if (!BestFirst<Code, Acc>(context, params.max_clusters).run()) {
+        context.reset_top(is_exact);
         BestFirst<Code, Acc>(context).run();
     }
     if (params.trace && !params.visits_clusters()) trace_clusters(context);
@@ -116,11 +117,12 @@ void search_as(const Index& index, const PreparedQuery& query, std::size_t k, co
     // The paper's rules are defined by θ itself. Elsewhere a θ that lags behind only prunes less, and collecting
     // results without a heap pays from some k on.
     constexpr std::size_t kSmallK = 64;
-    context.reset_top(k <= kSmallK || params.visits_clusters() || params.method == Method::maxscore);
+    const bool is_exact = k <= kSmallK || params.visits_clusters() || params.method == Method::maxscore;
+    context.reset_top(is_exact);
     scratch.view.open(index, query);
     context.threshold_estimate = may_estimate(params) ? threshold_estimate(context, k) : 0;
     result.threshold_estimate = context.threshold_estimate;
-    if (!context.terms().empty()) run_method(context);
+    if (!context.terms().empty()) run_method(context, is_exact);
     result.rows.resize(scratch.top.size());
     result.scores.resize(scratch.top.size());
     scratch.top.drain([&](std::size_t i, Acc score, Row row) {
@@ -206,26 +208,31 @@ MatchedTerms matched_terms(const Index& index, const PreparedQuery& query, Posit
     return matched;
 }
 
-std::uint64_t ceiling(const Index& index, const PreparedQuery& query) {
+std::vector<std::uint64_t> max_bounds(const Index& index, const PreparedQuery& query, const SearchParams& params,
+                                      double mass) {
     const std::uint64_t limit = most_of(index, query);
-    if (limit == 0 || query.terms.size() > kMaxBoundedTerms) return limit;
-    std::uint64_t most = 0;
+    std::vector<std::uint64_t> bounds(index.num_clusters(), limit);
+    if (limit == 0 || query.terms.size() > kMaxBoundedTerms) return bounds;
     with_types(index, query, [&](auto code, auto acc) {
         using Code = decltype(code);
         using Acc = decltype(acc);
-        const SearchParams params;
         SearchResult result;
         auto& scratch = thread_scratch<Code, Acc>(index);
         Context<Code, Acc> context{index, params, kernels<Code, Acc>(simd_level()), scratch, result};
         scratch.view.open(index, query);
         const BoundTerms<Code, Acc> terms(context);
         ClusterGate<Code, Acc> gate(context, terms);
-        gate.bound_all();
+        gate.bound_all(mass);
         for (std::uint32_t cluster = 0; cluster < index.num_clusters(); ++cluster) {
-            most = std::max(most, terms.score_of(gate.max_bound(cluster)));
+            bounds[cluster] = std::min(bounds[cluster], terms.score_of(gate.max_bound(cluster)));
         }
     });
-    return std::min(most, limit);
+    return bounds;
+}
+
+std::uint64_t ceiling(const Index& index, const PreparedQuery& query) {
+    const std::vector<std::uint64_t> bounds = max_bounds(index, query, SearchParams(), 1.0);
+    return bounds.empty() ? 0 : *std::max_element(bounds.begin(), bounds.end());
 }
 
 AllBounds cluster_bounds(const Index& index, const PreparedQuery& query) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "search/bound_terms.hpp"
 
@@ -30,6 +31,27 @@ public:
             for (const EntryList<Code>& list : tails[tail]->zones) {
                 const std::uint32_t at = list.first_block;
                 context_.kernel.add_maxima(list, weight, terms.shift(), blocks + at, tiles + at / kTileBlocks);
+            }
+        }
+    }
+
+    /// The same for the entries of some clusters, which ascend: they are searched for, which takes longer for each but
+    /// not for all where the clusters are few. `tiles` are those of the clusters.
+    void add_clusters(const BoundTerms<Code, Acc>& terms, std::span<const std::uint32_t> clusters,
+                      std::span<const std::uint32_t> tiles, std::uint16_t* blocks) {
+        are_known_ = true;
+        context_.scratch.view.index_clusters();
+        auto& last = context_.scratch.tails.last_in_tile;
+        const auto tails = terms.tails();
+        last.resize(std::max(last.size(), tails.size() * num_tiles()));
+        for (std::size_t tail = 0; tail < tails.size(); ++tail) {
+            const TermView<Code>& term = *tails[tail];
+            if (terms.is_dropped(term)) continue;
+            std::uint32_t* last_of = last.data() + tail * num_tiles();
+            for (const std::uint32_t tile : tiles) last_of[tile] = kNoEntry;
+            find_clusters(term, clusters);
+            for (const Guess& guess : context_.scratch.tails.guesses) {
+                add_cluster(term, guess, terms.shift(), blocks, last_of);
             }
         }
     }
@@ -61,6 +83,66 @@ public:
     }
 
 private:
+    using Guess = TailBuffers::Guess;
+
+    /// Where the entries of a term in the clusters that have it may begin, and asks for their memory.
+    void find_clusters(const TermView<Code>& term, std::span<const std::uint32_t> clusters) {
+        const Index& index = context_.index;
+        auto& guesses = context_.scratch.tails.guesses;
+        guesses.clear();
+        for (const std::uint32_t cluster : clusters) {
+            if (!term.has(cluster)) continue;
+            const std::uint32_t first = index.first_position(cluster) / kBlockDocs;
+            const std::uint32_t end = index.end_position(cluster) / kBlockDocs;
+            for (std::uint32_t block = first; block < end; block = block / kZoneBlocks * kZoneBlocks + kZoneBlocks) {
+                const EntryList<Code>& list = term.zones[block / kZoneBlocks];
+                if (list.num_entries == 0) continue;
+                // As if entries were spread evenly.
+                const std::uint64_t inside = block - list.first_block;
+                const auto at = static_cast<std::uint32_t>(inside * list.num_entries / zone_blocks(list));
+                guesses.push_back({block, end, std::min(at, list.num_entries - 1)});
+                __builtin_prefetch(list.blocks + guesses.back().entry);
+                __builtin_prefetch(list.maxima + guesses.back().entry);
+            }
+        }
+    }
+
+    /// The blocks of a zone: the last one has fewer.
+    std::uint32_t zone_blocks(const EntryList<Code>& list) const {
+        return std::min(kZoneBlocks, context_.index.num_blocks() - list.first_block);
+    }
+
+    void add_cluster(const TermView<Code>& term, const Guess& guess, std::uint32_t shift, std::uint16_t* bounds,
+                     std::uint32_t* last_in_tile) {
+        const EntryList<Code>& list = term.zones[guess.block / kZoneBlocks];
+        const std::uint32_t first = guess.block - list.first_block;
+        const std::uint32_t end = std::min(guess.end - list.first_block, kZoneBlocks);
+        const std::uint32_t round = (1U << shift) - 1;
+        for (std::uint32_t i = first_from(list, guess.entry, first); i < list.num_entries; ++i) {
+            const std::uint32_t block = list.blocks[i];
+            if (block >= end || block < first) break;  // behind the cluster, or damage
+            std::uint16_t& bound = bounds[list.first_block + block];
+            bound = static_cast<std::uint16_t>(bound + ((term.weight * list.maxima[i] + round) >> shift));
+            last_in_tile[(list.first_block + block) / kTileBlocks] = i;
+        }
+    }
+
+    /// The first entry at a block or behind it, not far from a guess.
+    static std::uint32_t first_from(const EntryList<Code>& list, std::uint32_t guess, std::uint32_t block) {
+        const std::uint16_t* at = list.blocks + guess;
+        if (*at < block) {
+            return static_cast<std::uint32_t>(gallop(at, list.blocks + list.num_entries, block) - list.blocks);
+        }
+        std::uint32_t step = 1;
+        std::uint32_t high = guess;
+        while (step <= high && list.blocks[high - step] >= block) {
+            high -= step;
+            step *= 2;
+        }
+        const std::uint32_t low = step <= high ? high - step : 0;
+        return static_cast<std::uint32_t>(std::lower_bound(list.blocks + low, list.blocks + high, block) - list.blocks);
+    }
+
     /// The first block from `from` on that is not below `block`; often it is not far.
     static const std::uint16_t* gallop(const std::uint16_t* from, const std::uint16_t* end, std::uint32_t block) {
         std::ptrdiff_t step = 1;

@@ -128,14 +128,18 @@ class ASC(TermParams):
 
     θ is the score of the k-th best document so far. mu = eta = 1 is exact. eta = 1 with mu < 1 is what the paper calls
     probabilistically safe. Blocks of the whole collection are scored, the best bound first, until none can follow.
-    mu is a permission: clusters are left out where that saves time, in collections of more than two million documents;
-    in smaller ones mu alone changes nothing. Where a search would score nearly everything, it scores all documents
-    instead, which is faster; `stats.swept` is True then.
+    mu is a permission, and a limit of clusters is where it is used: `max_clusters` visits the clusters with the best
+    MaxSBound, of which the rule leaves out what it may. Without that limit mu alone changes nothing. Where a search
+    would score nearly everything, it scores all documents instead, which is faster; `stats.swept` is True then.
 
     Parameters
     ----------
     mu
         How far the rule for clusters over-estimates the threshold: MaxSBound is compared with θ/μ. 1 is exact.
+    max_clusters
+        Visit at most this many clusters, those with the best MaxSBound; in a collection, of all its parts together.
+        With a filter, clusters without a document that matches do not count. More are visited only where these have
+        fewer than k results. `hits.complete` is False where a cluster that was left out might hold a result.
     eta
         Over-estimation for blocks and for the average segment bound. 1 is exact; bounds are seldom reached, so a little
         less than 1 loses little.
@@ -164,6 +168,7 @@ class ASC(TermParams):
     """
 
     mu: float = 1.0
+    max_clusters: int | None = None
     eta: float = 1.0
     budget_ms: float | None = None
     max_blocks: int | None = None
@@ -176,6 +181,7 @@ class ASC(TermParams):
         check_fraction("mu", self.mu)
         check_fraction("eta", self.eta)
         check_budget(self.budget_ms)
+        check_limit("max_clusters", self.max_clusters)
         check_limit("max_blocks", self.max_blocks)
         check_fraction("bound_mass", self.bound_mass)
 
@@ -184,6 +190,7 @@ class ASC(TermParams):
         core.mu = self.mu
         core.eta = self.eta
         core.budget_ms = self.budget_ms or 0.0
+        core.max_clusters = min(self.max_clusters or 0, MOST)
         core.max_blocks = min(self.max_blocks or 0, MOST)
         core.bound_mass = self.bound_mass
         return core

@@ -53,11 +53,13 @@ struct SearchParams {
     Method method = Method::asc;
     double mu = 1.0;
     double eta = 1.0;
-    double budget_ms = 0;            ///< 0: none
-    double risk = 1.0;               ///< anytime, sequential: how early a budget ends a search
-    std::uint32_t max_clusters = 0;  ///< anytime, sequential: 0 is no limit
-    std::uint32_t max_blocks = 0;    ///< asc: look at no more blocks than this; 0: no limit
-    std::uint32_t max_terms = 0;     ///< only the heaviest terms of a query; 0: all
+    double budget_ms = 0;  ///< 0: none
+    double risk = 1.0;     ///< anytime, sequential: how early a budget ends a search
+    /// How many clusters are visited at most; 0: no limit. asc takes those with the best MaxSBound.
+    std::uint32_t max_clusters = 0;
+    bool may_lack = false;         ///< asc with max_clusters: fewer than k results will do where there are more
+    std::uint32_t max_blocks = 0;  ///< asc: look at no more blocks than this; 0: no limit
+    std::uint32_t max_terms = 0;   ///< only the heaviest terms of a query; 0: all
     /// asc: only the heaviest terms that hold this share of the mass are read for bounds; what the others add is
     /// expected, not bounded, so no guarantee holds below 1. Blocks that are looked at are scored with all terms.
     double bound_mass = 1.0;
@@ -89,7 +91,7 @@ struct SearchParams {
     X(postings_read, "postings that were added to a score")                                         \
     X(unknown_terms, "terms of the query that the index does not have")                             \
     X(dropped_terms, "terms lighter than what max_terms or query_mass keep")                        \
-    X(budget_hit, "1 where the time budget, max_clusters or max_blocks ended the search")           \
+    X(budget_hit, "1 where the time budget, max_clusters or max_blocks left something out")         \
     X(swept, "1 where it was answered exhaustively because that was faster")                        \
     X(elapsed_ns, "nanoseconds from the prepared query to the results")
 

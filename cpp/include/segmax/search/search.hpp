@@ -34,6 +34,12 @@ struct MatchedTerms {
 };
 MatchedTerms matched_terms(const Index& index, const PreparedQuery& query, Position position);
 
+/// MaxSBound of every cluster: no document in it scores more. The lightest terms beyond this share of the query's mass
+/// count with the most that they can add. Of `params`, what bounds are made of counts, and the mask: where it allows no
+/// document, the bound is 0.
+std::vector<std::uint64_t> max_bounds(const Index& index, const PreparedQuery& query, const SearchParams& params,
+                                      double mass);
+
 /// A score that no document of an index passes for a query: the best MaxSBound of its clusters.
 std::uint64_t ceiling(const Index& index, const PreparedQuery& query);
 
