@@ -676,7 +676,7 @@ TEST(engine_max_clusters) {
                                       << describe(params));
                         const SearchResult result = search(made.index, query, k, params);
                         const auto chosen =
-                            best_clusters(max_bounds(made.index, query, params, kGateMass), max_clusters);
+                            best_clusters(max_bounds(made.index, query, params, gate_mass(params)), max_clusters);
                         std::vector<std::uint64_t> left = scores;
                         for (Row row = 0; row < left.size(); ++row) {
                             if (!chosen.contains(made.index.cluster_of(positions[row]))) left[row] = 0;

@@ -260,7 +260,7 @@ TEST(parts_share_max_clusters) {
                     std::vector<std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>> clusters;
                     for (const std::uint32_t part : order) {
                         params.mask = masks[part];
-                        const auto bounds = max_bounds(*mixed.parts[part].index, query, params, kGateMass);
+                        const auto bounds = max_bounds(*mixed.parts[part].index, query, params, gate_mass(params));
                         for (std::uint32_t c = 0; c < bounds.size(); ++c) {
                             if (bounds[c] > 0) clusters.emplace_back(bounds[c], part, c);
                         }

@@ -670,7 +670,10 @@ def test_search_prints_results(built: Path, capsys: pytest.CaptureFixture[str]) 
             "--mu to be left out with the method maxscore (it applies to asc, sequential, anytime)",
         ),
         ("--method maxscore --max-terms 3", "--max-terms to be left out with the method maxscore"),
-        ("--max-clusters 5", "--max-clusters to be left out with the method asc (it applies to sequential, anytime)"),
+        (
+            "--method maxscore --max-clusters 5",
+            "--max-clusters to be left out with the method maxscore (it applies to asc, sequential, anytime)",
+        ),
         ("--method sequential --max-blocks 5", "--max-blocks to be left out with the method sequential"),
         ("--mu 0.9 --target-recall 0.9", "expected --target-recall or a method, got both: --target-recall and --mu"),
         ("--eta 0.9 --target-recall 0.9", "got both: --target-recall and --eta"),

@@ -53,7 +53,7 @@ def test_methods_have_names_that_can_be_read(params: SearchParams) -> None:
         ("asc:mu=2", {"option": "mu", "expected": "greater than 0 and at most 1", "got": "2"}),
         ("sequential:eta=0.9", {"expected": "mu <= eta", "got": "mu=1.0 and eta=0.9"}),
         ("sequential:max_blocks=3", {"expected": "options of sequential", "got": "'max_blocks=3'"}),
-        ("asc:max_clusters=3", {"expected": "options of asc", "got": "'max_clusters=3'"}),
+        ("asc:risk=3", {"expected": "options of asc", "got": "'risk=3'"}),
         ("maxscore:budget_ms=3", {"expected": "options of maxscore", "got": "'budget_ms=3'"}),
     ],
 )

@@ -124,7 +124,7 @@ def test_proposition_4_of_the_gate(collection: tuple, mu: float, eta: float, est
     """The engine keeps the rule too: no cluster is pruned above θ/μ or θ/η, nor left for blocks above θ/η."""
     docs, _, queries = collection
     labels = np.random.default_rng(0).integers(0, 24, docs.shape[0])
-    params = with_hooks(segmax.ASC(mu=mu, eta=eta), sweep=False, all_tiles=0, estimate_threshold=estimate)
+    params = with_hooks(segmax.ASC(mu=mu, eta=eta, max_clusters=22), sweep=False, estimate_threshold=estimate)
     pruned = 0
     for seed in range(4):
         index = segmax.build(docs, clustering=labels, config=segmax.BuildConfig(seed=seed))
@@ -133,7 +133,7 @@ def test_proposition_4_of_the_gate(collection: tuple, mu: float, eta: float, est
             hits = index.search(query, k=10, params=params, trace=True)
             assert sum(entry.decision == "pruned" for entry in hits.trace) == hits.stats.clusters_pruned
             for entry in hits.trace:
-                assert entry.decision in ("visited", "pruned", "stopped")
+                assert entry.decision in ("visited", "pruned", "stopped", "limited")
                 assert entry.threshold == hits.scores[-1]
                 assert entry.max_bound == bounds.max_bound[entry.cluster]
                 assert entry.avg_bound == bounds.avg_bound[entry.cluster]

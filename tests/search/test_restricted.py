@@ -447,7 +447,7 @@ def test_bounds_of_some_terms_give_real_scores(collection: tuple, bound_mass: fl
 def test_the_decision_of_the_gate_is_explained(collection: tuple, mu: float, eta: float) -> None:
     """A document of a pruned cluster is told both bounds, and what they were compared with."""
     docs, index = collection
-    params = with_hooks(segmax.ASC(mu=mu, eta=eta), sweep=False, all_tiles=0)
+    params = with_hooks(segmax.ASC(mu=mu, eta=eta, max_clusters=index.num_clusters - 1), sweep=False)
     rng = np.random.default_rng(10)
     pruned = 0
     for _ in range(4):

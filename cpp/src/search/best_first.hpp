@@ -78,6 +78,7 @@ public:
           spans_(context, terms_, tails_, blocks_) {
         s_.looked_at.clear();
         s_.kept.clear();
+        s_.chosen.clear();
     }
 
     /// False where fewer results were found in the clusters that are visited than there may be elsewhere.
@@ -221,7 +222,7 @@ private:
     /// Bounds the blocks of the clusters with the best MaxSBound, and of no other ones.
     bool run_best_clusters(std::size_t k) {
         ClusterGate<Code, Acc> gate(context_, terms_);
-        gate.bound_all(kGateMass);
+        gate.bound_all(gate_mass(context_.params));
         const std::uint32_t num_clusters = context_.index.num_clusters();
         context_.stats().segments_read = num_clusters;
         gate.best(max_clusters_, s_.clusters);
@@ -300,8 +301,13 @@ private:
             stats.clusters_pruned += s_.kept[cluster] == 0 && s_.visited[cluster] == 0 ? 1 : 0;
         }
         stats.budget_hit = limited_ ? 1 : 0;
-        (limited_ ? stats.clusters_limited : stats.clusters_stopped) =
-            index.num_clusters() - stats.clusters_visited - stats.clusters_pruned;
+        const std::uint64_t others = index.num_clusters() - stats.clusters_visited - stats.clusters_pruned;
+        // Those that were not chosen, or all.
+        if (limited_) {
+            const auto limited = static_cast<std::uint64_t>(std::count(s_.chosen.begin(), s_.chosen.end(), 0));
+            stats.clusters_limited = s_.chosen.empty() ? others : std::min(others, limited);
+        }
+        stats.clusters_stopped = others - stats.clusters_limited;
     }
 
     Context<Code, Acc>& context_;

@@ -62,10 +62,14 @@ public:
             if (!s_.tiles.empty() && s_.tiles.back() == tile) ++tile;
             for (; tile * kTileDocs < index.end_position(cluster); ++tile) s_.tiles.push_back(tile);
         }
-        for (const std::uint32_t tile : s_.tiles) {
-            std::fill_n(s_.bounds.begin() + std::ptrdiff_t{tile} * kTileBlocks, kTileBlocks, terms_.floor());
+        if (tails_.finding_is_faster(terms_, clusters.size())) {
+            for (const std::uint32_t tile : s_.tiles) {
+                std::fill_n(s_.bounds.begin() + std::ptrdiff_t{tile} * kTileBlocks, kTileBlocks, terms_.floor());
+            }
+            tails_.add_clusters(terms_, clusters, s_.tiles, s_.bounds.data());
+        } else {
+            start();
         }
-        tails_.add_clusters(terms_, clusters, s_.tiles, s_.bounds.data());
         add_rows(s_.tiles);
         // What lies between the clusters has nothing to bound.
         std::size_t next = 0;

@@ -16,8 +16,11 @@
 
 namespace segmax {
 
-/// Of the query's mass, what clusters are ranked by: the other terms would take longer than they tell apart.
-inline constexpr double kGateMass = .9;
+/// Of the query's mass, what clusters are ranked by: other terms would take longer than they tell apart. ASC's rule
+/// needs all of it, as bounds in which they count with the most that they can add are far too high.
+inline double gate_mass(const SearchParams& params) {
+    return params.mu < 1.0 ? 1.0 : .9;
+}
 
 template <class Code, class Acc>
 class ClusterGate {

@@ -16,15 +16,16 @@ struct Costs {
     static constexpr double kStart = 8000;            ///< clearing buffers, and
     static constexpr double kTerm = 500;              ///< opening a term
     static constexpr double kRowTile = 3.2;           ///< a tile of a row of block maxima, read in order
-    static constexpr double kEntry = 1.4;             ///< an entry of a tail term, added to bounds
+    static constexpr double kEntry = .7;              ///< an entry of a tail term, added to bounds
+    static constexpr double kFoundCluster = 30;       ///< finding those of a term in a cluster, and adding them
     static constexpr double kBlock = 120;             ///< looking up a block, and
     static constexpr double kBlockTerm = 6.2;         ///< for each term, and
     static constexpr std::size_t kManyResults = 500;  ///< where more are wanted,
     static constexpr double kForMany = 120;           ///< each block costs so much more: θ hardly rises on the way
-    static constexpr double kColdBlock = 2;      ///< so many times that for the first, whose memory is nowhere near
-    static constexpr double kMaskedBlock = .2;   ///< applying a mask to the bound of a block
-    static constexpr double kSweepPosting = .6;  ///< adding up everything: a posting, and
-    static constexpr double kSweepDoc = .92;     ///< a document
+    static constexpr double kColdBlock = 2;       ///< so many times that for the first, whose memory is nowhere near
+    static constexpr double kMaskedBlock = .2;    ///< applying a mask to the bound of a block
+    static constexpr double kSweepPosting = 1.2;  ///< adding up everything: a posting, and
+    static constexpr double kSweepDoc = 1.84;     ///< a document
 };
 
 /// What looking up a block costs.

@@ -118,7 +118,8 @@ private:
         std::vector<Bounded> all;
         for (std::uint32_t i = 0; i < order_.size(); ++i) {
             params_.mask = masks_.empty() ? nullptr : masks_[order_[i].part];
-            for (const std::uint64_t bound : max_bounds(*parts_[order_[i].part].index, query_, params_, kGateMass)) {
+            for (const std::uint64_t bound :
+                 max_bounds(*parts_[order_[i].part].index, query_, params_, gate_mass(params_))) {
                 if (bound > 0) all.push_back({bound, i});
             }
         }

@@ -70,7 +70,7 @@ void trace_clusters(Context<Code, Acc>& context) {
         entry.threshold_row = context.top().threshold_row();
         if (by_blocks && s.visited[cluster] == 0) {
             const bool pruned = !s.kept.empty() && s.kept[cluster] == 0;
-            const bool limited = context.stats().budget_hit != 0;
+            const bool limited = context.stats().budget_hit != 0 && (s.chosen.empty() || s.chosen[cluster] == 0);
             entry.decision = pruned ? Decision::pruned : limited ? Decision::limited : Decision::stopped;
         }
         trace.push_back(entry);

@@ -35,8 +35,20 @@ public:
         }
     }
 
-    /// The same for the entries of some clusters, which ascend: they are searched for, which takes longer for each but
-    /// not for all where the clusters are few. `tiles` are those of the clusters.
+    /// Whether finding the entries of so many clusters will be faster than going through all of them.
+    bool finding_is_faster(const BoundTerms<Code, Acc>& terms, std::size_t num_clusters) const {
+        double all = 0;
+        double found = 0;
+        for (const TermView<Code>* term : terms.tails()) {
+            if (terms.is_dropped(*term)) continue;
+            const auto clusters = static_cast<double>(num_clusters) * term->num_pairs / context_.index.num_clusters();
+            all += Costs::kEntry * static_cast<double>(term->num_entries);
+            found += (term->wide ? static_cast<double>(num_clusters) : clusters) * Costs::kFoundCluster;
+        }
+        return found < all;
+    }
+
+    /// The same for the entries of some clusters, which ascend. `tiles` are those of the clusters.
     void add_clusters(const BoundTerms<Code, Acc>& terms, std::span<const std::uint32_t> clusters,
                       std::span<const std::uint32_t> tiles, std::uint16_t* blocks) {
         are_known_ = true;

@@ -26,8 +26,8 @@ _OPTIONS: Mapping[str, _Flag] = {
     "mu": _Flag(
         real_number,
         "X",
-        "skip clusters whose bounds are at most θ/μ; 1 is exact. asc does so only above two million documents, where "
-        "that saves time (asc, sequential, anytime)",
+        "skip clusters whose bounds are at most θ/μ; 1 is exact. asc does so only with --max-clusters (asc, "
+        "sequential, anytime)",
     ),
     "eta": _Flag(
         real_number,
@@ -49,7 +49,7 @@ _OPTIONS: Mapping[str, _Flag] = {
         "faster; bounded, for --max-terms only, counts them in bounds and scores (default: ignored)",
     ),
     "max_blocks": _Flag(whole_number, "N", "score only the N best blocks (asc)"),
-    "max_clusters": _Flag(whole_number, "N", "visit at most N clusters (sequential, anytime)"),
+    "max_clusters": _Flag(whole_number, "N", "visit at most N clusters, the best first (asc, sequential, anytime)"),
     "budget_ms": _Flag(real_number, "MS", "stop after this many milliseconds per query (asc, sequential, anytime)"),
 }
 

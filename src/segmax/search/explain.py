@@ -122,6 +122,8 @@ def _cluster_reason(found: Explanation, fate: Fate, params: SearchParams) -> str
         return f"its cluster was pruned at θ = {short_number(found.threshold)}: {by_max} and {by_average}"
     if found.decision == "tied":
         return "its cluster's bound equals θ, and all of its rows come after the k-th result"
+    if found.decision == "limited" and isinstance(params, ASC) and params.max_clusters is not None:
+        return f"its cluster is not among the {params.max_clusters:,} with the best MaxSBound"
     if found.decision == "limited":
         return "a limit ended the search before it came to its cluster"
     if isinstance(params, ASC):

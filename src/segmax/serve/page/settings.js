@@ -20,7 +20,7 @@ export const OPTIONS = {
   mu: share("μ", "Leave out clusters with MaxSBound ≤ θ/μ and AvgSBound ≤ θ/η. 1 is exact."),
   eta: share("η", "Leave out blocks with a bound of at most θ/η. 1 is exact."),
   max_blocks: limit("Blocks at most", "Score at most this many blocks of eight documents."),
-  max_clusters: limit("Clusters at most", "Visit at most this many clusters."),
+  max_clusters: limit("Clusters at most", "Visit at most this many clusters, those with the best bounds."),
   bound_mass: share("Bound mass", "Make bounds of the heaviest terms with this share of the query's mass."),
   query_mass: share("Query mass", "Search with the heaviest terms with this share of the query's mass."),
   max_terms: limit("Terms at most", "Search with at most this many terms, the heaviest."),
@@ -35,7 +35,7 @@ export const OPTIONS = {
 
 const TERMS = ["query_mass", "max_terms", "dropped"];
 const TAKES = {
-  asc: ["mu", "eta", "max_blocks", "bound_mass", ...TERMS, "budget_ms"],
+  asc: ["max_clusters", "mu", "eta", "max_blocks", "bound_mass", ...TERMS, "budget_ms"],
   target: ["target_recall", "budget_ms"],
   exhaustive: [],
   sequential: ["mu", "eta", "max_clusters", ...TERMS, "budget_ms"],
