@@ -27,7 +27,7 @@ QUERIES: list[dict[int | str, float]] = [
 WIDE = QUERIES[1]
 HEAVIEST: Query = {0: 2.0}  # the term of it that adds most to a document: copper
 METHODS: list[segmax.SearchParams] = [ASC(), Exhaustive(), Sequential(), Anytime(), MaxScore()]
-LEISURE = ASC(budget_ms=600_000)  # which nothing here reaches
+LIMITS = ASC(budget_ms=600_000), ASC(max_clusters=1000, mu=0.5)  # which nothing here reaches
 
 
 @over("docs", "search")
@@ -85,7 +85,7 @@ def test_pages_end_at_the_least_score(opened: Opened) -> None:
 @over("docs", "search")
 def test_every_method_is_exact_unless_it_is_told_not_to_be(opened: Opened) -> None:
     """By default, all methods return the same results; one that is to search for one term searches for the heaviest."""
-    for params in [*METHODS, LEISURE]:
+    for params in [*METHODS, *LIMITS]:
         assert ranking(opened.source.search(WIDE, k=7, params=params)) == opened.corpus.best(WIDE, 7), params
     heaviest = opened.corpus.best(HEAVIEST, 60)
     assert ranking(opened.source.search(WIDE, k=60, params=ASC(max_terms=1))) == heaviest
@@ -96,7 +96,13 @@ def test_every_method_is_exact_unless_it_is_told_not_to_be(opened: Opened) -> No
 def test_approximate_methods_return_true_scores(opened: Opened) -> None:
     """What they return is in the right order with the right scores, though some of the best may be missing."""
     scores = dict(opened.corpus.best(WIDE, 60))
-    methods = ASC(eta=0.4), Sequential(mu=0.3, eta=0.5), Anytime(mu=0.5)
+    methods = (
+        ASC(eta=0.4),
+        ASC(max_clusters=1),
+        ASC(max_clusters=2, mu=0.5),
+        Sequential(mu=0.3, eta=0.5),
+        Anytime(mu=0.5),
+    )
     ways: list[dict[str, Any]] = [*({"params": params} for params in methods), {"target_recall": 0.9}]
     for way in ways:
         found = opened.source.search(WIDE, k=7, **way)

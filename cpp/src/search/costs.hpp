@@ -11,7 +11,9 @@
 namespace segmax {
 
 /// What parts of a search take, in nanoseconds: rules of thumb, measured on vectors of Wikipedia (docs/performance.md).
-/// They choose between ways to the same result, or how to spend a budget; nothing is wrong where they are.
+/// They choose between ways to the same result, or how to spend a budget; nothing is wrong where they are. A sweep counts
+/// twice what its additions take: searches that are answered by blocks vary less, and on 656,250 documents they are
+/// faster on average (an EPYC with AVX-512).
 struct Costs {
     static constexpr double kStart = 8000;            ///< clearing buffers, and
     static constexpr double kTerm = 500;              ///< opening a term

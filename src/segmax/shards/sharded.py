@@ -25,7 +25,7 @@ from segmax.metadata.values import MISSING, find
 from segmax.metadata.where import checked_field
 from segmax.search.arguments import EXACT, MOST_RESULTS, checked_k, core_params, num_threads, per_query
 from segmax.search.calibration import checked_target
-from segmax.search.methods import SearchParams
+from segmax.search.methods import ASC, SearchParams
 from segmax.search.queries import Filter, FilterParser, Wanted, best, grouped
 from segmax.search.results import BatchStats, Explanation, Groups, Hits
 from segmax.shards.explaining import explained
@@ -277,7 +277,8 @@ class ShardedIndex:
         Parameters
         ----------
         query, k, params, where, offset, min_score, group_by, group_size
-            As for `Index.search`. Limits such as `max_blocks` hold for each shard.
+            As for `Index.search`. Limits such as `max_blocks` hold for each shard; of `max_clusters` each has an equal
+            share.
         target_recall
             Instead of params: ask as few shards as were found to give this share of the exact results on average. That
             was measured for ten results of all documents: with another k + offset, a filter or groups, search is exact.
@@ -432,13 +433,19 @@ class ShardedIndex:
             most = self.routing.shards_for(limits.target_recall, k)
         return None if most is None or most >= self.num_shards else most
 
+    def _share_of(self, params: SearchParams | None) -> SearchParams:
+        """Return a method for each shard: of a limit of clusters, its share."""
+        core_params(params)  # raises for what is no method
+        if isinstance(params, ASC) and params.max_clusters is not None:
+            return dataclasses.replace(params, max_clusters=-(-params.max_clusters // self.num_shards))
+        return EXACT if params is None else params
+
     def _searching_one(
         self, batch: Csr, k: int, params: SearchParams | None, where: Where | None, limits: _Limits
     ) -> Conversation[RoutedHits]:
         """Search for one query."""
-        core_params(params)  # raises for what is no method
         wheres, most = [self._checked_where(where)], [self._max_shards(limits, k, where)]
-        request = Request([k], [EXACT if params is None else params], wheres, most, 1, k <= _MOST_IDS)
+        request = Request([k], [self._share_of(params)], wheres, most, 1, k <= _MOST_IDS)
         found = yield from self._search.search(batch, request)
         count = int(found.counts[0])
         at = 0, slice(0, count)
@@ -458,7 +465,7 @@ class ShardedIndex:
     ) -> Conversation[RoutedBatchHits]:
         """Search for many queries."""
         ks = [min(depth + wanted.offset, MOST_RESULTS) for depth in per_query("k", k, checked_k, batch.num_rows)]
-        chosen = per_query("params", params, _checked_params, batch.num_rows)
+        chosen = per_query("params", params, self._share_of, batch.num_rows)
         wheres = per_query("where", where, lambda one: None if one is None else self._filters(one), batch.num_rows)
         wheres = [self._checked_where(one) for one in wheres]
         places = range(max(len(ks), len(wheres)) if batch.num_rows else 0)
@@ -493,8 +500,7 @@ class ShardedIndex:
         Parameters are those of `Index.explain` and of `search`.
         """
         shard, row = self._places_of([id])[0]
-        params = EXACT if params is None else params
-        core_params(params)
+        params = self._share_of(params)
         parsed = self._checked_where(None if where is None else self._filters(where))
         batch, k = self._one(query), checked_k(k)
         limits = self._limits(max_shards, None, params, None, False)
@@ -756,8 +762,3 @@ class TextsByRow:
             raise IndexError(msg)
         found: StoredText = self._index._of_place("texts", place)
         return found
-
-
-def _checked_params(params: SearchParams | None) -> SearchParams:
-    core_params(params)  # raises for what is no method
-    return EXACT if params is None else params
