@@ -19,7 +19,9 @@ pytest.importorskip("prometheus_client")
 import segmax
 from segmax.base.errors import FormatError, IndexNotFoundError
 from segmax.collection import changes
+from segmax.collection import collection as collection_module
 from segmax.collection.collection import Collection
+from segmax.collection.store import Store
 from segmax.serve import catalog as catalog_module
 from segmax.serve.catalog import Catalog, Served
 from segmax.serve.problems import ProblemError
@@ -251,6 +253,42 @@ def test_a_change_that_cannot_be_read_is_named_in_answers(tmp_path: Path, monkey
             await asyncio.sleep(0.02)
         found = (await client.post("/v1/indexes/docs/search", json={"text": "old"})).json()["hits"]
         assert "often" in [hit["id"] for hit in found]
+
+    ask(Settings(paths={"docs": path, "other": other}), scenario)
+
+
+def test_nothing_waits_while_a_collection_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written is taken over by a thread, once; meanwhile the collection is searched as it was."""
+    monkeypatch.setattr(collection_module, "REFRESH_SECONDS", -1.0)  # a reader that nobody follows always looks
+    path, other = write(tmp_path / "docs", "old"), build(tmp_path / "other", "new")
+    loading, go_on = threading.Event(), threading.Event()
+    has_waited = []
+    really = Store.reload
+
+    def slowly(store: Store, prepare: Any) -> None:
+        if store.read_only:
+            loading.set()
+            has_waited.append(go_on.wait(5))
+        really(store, prepare)
+
+    async def scenario(client: httpx.AsyncClient) -> None:
+        async def found(name: str, word: str) -> int:
+            answer = await client.post(f"/v1/indexes/{name}/search", json={"text": word})
+            assert answer.status_code == 200, answer.text
+            return len(answer.json()["hits"])
+
+        with Collection.open(path) as writer:
+            writer.add({"more": "old"})
+        monkeypatch.setattr(Store, "reload", slowly)
+        while not loading.is_set():
+            await asyncio.sleep(0.02)
+        assert (await found("docs", "old"), await found("other", "new")) == (COUNTS["old"], COUNTS["new"])
+        for address in ("/health", "/ready", "/metrics", "/v1/indexes", "/v1/indexes/docs"):
+            assert (await client.get(address)).status_code == 200
+        assert has_waited == []
+        go_on.set()
+        while await found("docs", "old") == COUNTS["old"]:
+            await asyncio.sleep(0.02)
 
     ask(Settings(paths={"docs": path, "other": other}), scenario)
 

@@ -250,7 +250,10 @@ class Served:
             return open_address(str(self.path), encoder=self._choice)
         if self._may_write and is_collection(self.path):
             return Collection.open(self.path, encoder=self._choice)
-        return open_searchable(self.path, encoder=self._choice)
+        found = open_searchable(self.path, encoder=self._choice)
+        if isinstance(found, Collection):
+            found._refreshes_itself = False  # on the event loop, which must not wait: `follow` does it on a thread
+        return found
 
     def _take(self, opened: Opened) -> bool:
         """Serve something from now on, unless something else is there already."""
