@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import threading
@@ -253,6 +254,75 @@ def test_a_change_that_cannot_be_read_is_named_in_answers(tmp_path: Path, monkey
             await asyncio.sleep(0.02)
         found = (await client.post("/v1/indexes/docs/search", json={"text": "old"})).json()["hits"]
         assert "often" in [hit["id"] for hit in found]
+
+    ask(Settings(paths={"docs": path, "other": other}), scenario)
+
+
+def newer(manifest: bytes) -> bytes:
+    """Return a manifest as a segmax that is yet to come may write it."""
+    entries = json.loads(manifest)
+    return json.dumps(entries | {"version": entries["version"] + 1}).encode()
+
+
+def halved(manifest: bytes) -> bytes:
+    """Return a manifest that lost its end."""
+    return manifest[: len(manifest) // 2]
+
+
+@pytest.mark.parametrize(("spoiled", "why"), [(newer, "version"), (halved, r"manifest\.json")])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_manifest_that_no_process_can_read_ends_the_answers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, count: int, spoiled: Any, why: str
+) -> None:
+    """Nobody knows what was written: 503 says why, until the manifest can be read; then what is open goes on."""
+    path = write(tmp_path / "docs", "old")
+    shown = [None] if count == 1 else [Shown(["docs"], tmp_path / "shown") for _ in range(count)]
+    workers = [served_at(path, one) for one in shown]
+    sources = [worker.source for worker in workers]
+    with Collection.open(path) as writer:
+        writer.add({"more": "old"})
+        writer.compact()
+    manifest = path / "manifest.json"
+    content = manifest.read_bytes()
+    manifest.write_bytes(spoiled(content))
+    for _ in range(2):
+        for worker in workers:
+            worker.follow()
+            assert not worker.is_open
+            for ask_it in (worker.level, worker.caught_up) if count > 1 else (worker.level,):
+                with pytest.raises(ProblemError, match=why) as raised:
+                    ask_it()
+                assert raised.value.status == 503
+    assert [record.getMessage().partition(": it is not served: ")[0] for record in caplog.records] == ["'docs'"] * count
+    manifest.write_bytes(content)
+    for worker in workers:
+        worker.follow()
+        found = worker.level()
+        assert found is not None
+        assert found[0].source.num_docs == COUNTS["old"] + 1
+    assert [worker.source for worker in workers] == sources
+
+
+def test_a_manifest_that_cannot_be_read_is_named_in_answers(tmp_path: Path) -> None:
+    """Searches get it, `GET /v1/indexes` lists it, and so it is until it can be read; others are answered."""
+    path, other = write(tmp_path / "docs", "old"), build(tmp_path / "other", "new")
+    manifest = path / "manifest.json"
+    content = manifest.read_bytes()
+
+    async def scenario(client: httpx.AsyncClient) -> None:
+        async def status(name: str) -> int:
+            return (await client.post(f"/v1/indexes/{name}/search", json={"text": "old"})).status_code
+
+        for spoiled in (newer, halved):
+            assert await status("docs") == 200
+            manifest.write_bytes(spoiled(content))
+            while await status("docs") == 200:
+                await asyncio.sleep(0.02)
+            assert list((await client.get("/v1/indexes")).json()["unavailable"]) == ["docs"]
+            assert (await status("docs"), await status("other")) == (503, 200)
+            manifest.write_bytes(content)
+            while await status("docs") == 503:
+                await asyncio.sleep(0.02)
 
     ask(Settings(paths={"docs": path, "other": other}), scenario)
 

@@ -294,6 +294,21 @@ def test_a_damaged_index_does_not_stop_a_start(papers: Path, tmp_path: Path, wor
         eventually(lambda: statuses(service, "broken") == {200})
 
 
+def test_a_manifest_that_cannot_be_read_ends_the_answers_of_all_workers(notes: Path) -> None:
+    """Each of them says so once, answers 503, and goes on when the manifest is whole."""
+    manifest = notes / "manifest.json"
+    content = manifest.read_bytes()
+    with serving(notes, "--workers", 2) as service:
+        assert statuses(service, "notes") == {200}
+        manifest.write_bytes(content[: len(content) // 2])
+        eventually(lambda: statuses(service, "notes") == {503} and service.log.count("it is not served") == 2)
+        time.sleep(2)  # of many looks
+        assert statuses(service, "notes") == {503}
+        assert service.log.count("\n") == 2
+        manifest.write_bytes(content)
+        eventually(lambda: statuses(service, "notes") == {200})
+
+
 # --- what stops ------------------------------------------------------------------------------------------------------
 
 

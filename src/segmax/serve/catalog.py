@@ -300,10 +300,10 @@ class Served:
             self._open_again()
         elif not self.writable:
             stamp = _stamp(self.path)
-            if stamp not in (now.stamp, _GONE):
-                self._open_again()
-            elif isinstance(now.source, Collection):
+            if isinstance(now.source, Collection) and stamp in (now.stamp, _GONE, _UNREADABLE):
                 self._refresh(now.source, now.stamp)
+            elif stamp not in (now.stamp, _GONE):
+                self._open_again()
         if self.is_open:
             self.show()
 
@@ -326,7 +326,7 @@ class Served:
         except (SegmaxError, OSError) as error:
             problem = _problem(self.name, error)
             self._trouble = self._trouble or problem
-            if not _is_away(error) and _stamp(self.path) == stamp:
+            if not _is_away(error) and _stamp(self.path) in (stamp, _UNREADABLE):
                 self._behind = problem
             self._open_again()  # another collection took its place, or this one can be read from its beginning
         else:
@@ -385,6 +385,7 @@ def _problem(name: str, error: Exception) -> ProblemError:
 #: What tells what is at a path from what was or will be there.
 Stamp = tuple[int | str, ...]
 _GONE: Stamp = (0, 0)
+_UNREADABLE: Stamp = ("collection",)  #: of a manifest that may be of the collection that is open, or of another one
 
 
 def _stamp(path: Path | str) -> Stamp:
@@ -401,8 +402,8 @@ def _stamp(path: Path | str) -> Stamp:
     elif is_collection(path):
         try:
             return "collection", identity_of(Path(path))
-        except (SegmaxError, OSError):  # which opening it says
-            return "collection", ""
+        except (SegmaxError, OSError):  # which reading it says
+            return _UNREADABLE
     try:
         found = Path(path, name).stat()
     except OSError:
