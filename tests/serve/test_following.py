@@ -528,6 +528,20 @@ def test_mistakes_end_the_start_and_damage_does_not(settings: Settings, tmp_path
             Catalog(Settings(paths={"broken": settings.paths["broken"]}), writes=False, is_first=is_first)
 
 
+def test_a_process_that_serves_nothing_yet_may_wait(settings: Settings) -> None:
+    """What encodes for others starts though nothing of its own can be opened, and opens it later."""
+    broken = Path(settings.paths["broken"])
+    catalog = Catalog(Settings(paths={"broken": broken}), writes=False, may_be_closed=True)
+    with pytest.raises(ProblemError, match="run_bytes"):
+        catalog["broken"].level()
+    build(broken, "new")
+    catalog.follow()
+    assert catalog["broken"].source.num_docs == COUNTS["new"]
+    catalog.close()
+    with pytest.raises(IndexNotFoundError):
+        Catalog(Settings(paths={"missing": broken / "missing"}), writes=False, may_be_closed=True)
+
+
 # --- words -----------------------------------------------------------------------------------------------------------
 
 

@@ -279,17 +279,19 @@ def test_a_service_of_which_no_worker_can_start_ends(papers: Path) -> None:
         assert not service.children()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_damaged_index_does_not_stop_a_start(papers: Path, tmp_path: Path, workers: int) -> None:
+@pytest.mark.parametrize(("workers", "encoder"), [(1, ()), (2, ()), (2, ("--encoder", "broken=stored"))])
+def test_a_damaged_index_does_not_stop_a_start(
+    papers: Path, tmp_path: Path, workers: int, encoder: tuple[str, ...]
+) -> None:
     """Others are served, its requests are answered with what is wrong, and it is served once it is there."""
     broken = tmp_path / "broken.segmax"
     segmax.from_texts({f"d{number}": f"noise word{number}" for number in range(200)}, path=broken).close()
     file, content = shorten(broken, "run_bytes")
-    with serving(papers, broken, "--workers", workers) as service:
+    with serving(papers, broken, "--workers", workers, *encoder) as service:
         assert statuses(service, "papers") == {200}
         assert statuses(service, "broken") == {503}
         assert file.name in service.log
-        assert service.log.count("\n") == workers
+        assert service.log.count("\n") == workers + bool(encoder)  # which a process of its own runs
         file.write_bytes(content)
         eventually(lambda: statuses(service, "broken") == {200})
 

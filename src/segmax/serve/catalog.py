@@ -426,12 +426,14 @@ class Catalog(Mapping[str, Served]):
         What other processes have shown; None: there are no others.
     is_first
         Whether the service is being started, so that mistakes in how it was started are raised.
+    may_be_closed
+        Whether nothing at all may be open, because other processes serve what this one has not.
 
     Raises
     ------
     SegmaxError
-        If nothing can be opened, or for such a mistake. What else cannot be opened is tried again by `follow`, and
-        requests for it are answered with status 503.
+        If nothing can be opened and that is not allowed, or for such a mistake. What else cannot be opened is tried
+        again by `follow`, and requests for it are answered with status 503.
     """
 
     def __init__(
@@ -442,6 +444,7 @@ class Catalog(Mapping[str, Served]):
         encodes: bool = True,
         shown: Shown | None = None,
         is_first: bool = True,
+        may_be_closed: bool = False,
     ) -> None:
         encoders = settings.encoders if encodes else {}
         self._served = {
@@ -457,7 +460,7 @@ class Catalog(Mapping[str, Served]):
                     if is_first and (served.is_on_ray or isinstance(error, _MISTAKES)):
                         raise
                     failures.append((served, error))
-            if len(failures) == len(self._served):
+            if len(failures) == len(self._served) and not may_be_closed:
                 raise failures[0][1]
             for served, failure in failures:
                 served.fail(failure)
