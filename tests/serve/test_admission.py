@@ -311,7 +311,9 @@ def test_a_budget_ends_a_search_for_groups(settings: Settings, monkeypatch: pyte
     monkeypatch.setattr(queries, "with_breaks", functools.partial(with_breaks, every=1))
 
     async def scenario(app: App, client: httpx.AsyncClient) -> None:
-        body = {"vector": {"indices": [1], "values": [1.0]}, "k": 7, "group_by": "year", "group_size": 30}
+        # In every block of the index, of which a search looks at some, however late it is.
+        body = {"vector": {"indices": list(range(40)), "values": [1.0] * 40}, "k": 7, "group_by": "year"}
+        body |= {"group_size": 30}
         whole = (await client.post(SEARCH, json=body)).json()
         assert whole["complete"]
         cut = await client.post(SEARCH, json=body | {"budget_ms": 1e-6})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import threading
@@ -19,7 +20,9 @@ pytest.importorskip("prometheus_client")
 import segmax
 from segmax.base.errors import FormatError, IndexNotFoundError
 from segmax.collection import changes
+from segmax.collection import collection as collection_module
 from segmax.collection.collection import Collection
+from segmax.collection.store import Store
 from segmax.serve import catalog as catalog_module
 from segmax.serve.catalog import Catalog, Served
 from segmax.serve.problems import ProblemError
@@ -255,6 +258,111 @@ def test_a_change_that_cannot_be_read_is_named_in_answers(tmp_path: Path, monkey
     ask(Settings(paths={"docs": path, "other": other}), scenario)
 
 
+def newer(manifest: bytes) -> bytes:
+    """Return a manifest as a segmax that is yet to come may write it."""
+    entries = json.loads(manifest)
+    return json.dumps(entries | {"version": entries["version"] + 1}).encode()
+
+
+def halved(manifest: bytes) -> bytes:
+    """Return a manifest that lost its end."""
+    return manifest[: len(manifest) // 2]
+
+
+@pytest.mark.parametrize(("spoiled", "why"), [(newer, "version"), (halved, r"manifest\.json")])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_manifest_that_no_process_can_read_ends_the_answers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, count: int, spoiled: Any, why: str
+) -> None:
+    """Nobody knows what was written: 503 says why, until the manifest can be read; then what is open goes on."""
+    path = write(tmp_path / "docs", "old")
+    shown = [None] if count == 1 else [Shown(["docs"], tmp_path / "shown") for _ in range(count)]
+    workers = [served_at(path, one) for one in shown]
+    sources = [worker.source for worker in workers]
+    with Collection.open(path) as writer:
+        writer.add({"more": "old"})
+        writer.compact()
+    manifest = path / "manifest.json"
+    content = manifest.read_bytes()
+    manifest.write_bytes(spoiled(content))
+    for _ in range(2):
+        for worker in workers:
+            worker.follow()
+            assert not worker.is_open
+            for ask_it in (worker.level, worker.caught_up) if count > 1 else (worker.level,):
+                with pytest.raises(ProblemError, match=why) as raised:
+                    ask_it()
+                assert raised.value.status == 503
+    assert [record.getMessage().partition(": it is not served: ")[0] for record in caplog.records] == ["'docs'"] * count
+    manifest.write_bytes(content)
+    for worker in workers:
+        worker.follow()
+        found = worker.level()
+        assert found is not None
+        assert found[0].source.num_docs == COUNTS["old"] + 1
+    assert [worker.source for worker in workers] == sources
+
+
+def test_a_manifest_that_cannot_be_read_is_named_in_answers(tmp_path: Path) -> None:
+    """Searches get it, `GET /v1/indexes` lists it, and so it is until it can be read; others are answered."""
+    path, other = write(tmp_path / "docs", "old"), build(tmp_path / "other", "new")
+    manifest = path / "manifest.json"
+    content = manifest.read_bytes()
+
+    async def scenario(client: httpx.AsyncClient) -> None:
+        async def status(name: str) -> int:
+            return (await client.post(f"/v1/indexes/{name}/search", json={"text": "old"})).status_code
+
+        for spoiled in (newer, halved):
+            assert await status("docs") == 200
+            manifest.write_bytes(spoiled(content))
+            while await status("docs") == 200:
+                await asyncio.sleep(0.02)
+            assert list((await client.get("/v1/indexes")).json()["unavailable"]) == ["docs"]
+            assert (await status("docs"), await status("other")) == (503, 200)
+            manifest.write_bytes(content)
+            while await status("docs") == 503:
+                await asyncio.sleep(0.02)
+
+    ask(Settings(paths={"docs": path, "other": other}), scenario)
+
+
+def test_nothing_waits_while_a_collection_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written is taken over by a thread, once; meanwhile the collection is searched as it was."""
+    monkeypatch.setattr(collection_module, "REFRESH_SECONDS", -1.0)  # a reader that nobody follows always looks
+    path, other = write(tmp_path / "docs", "old"), build(tmp_path / "other", "new")
+    loading, go_on = threading.Event(), threading.Event()
+    has_waited = []
+    really = Store.reload
+
+    def slowly(store: Store, prepare: Any) -> None:
+        if store.read_only:
+            loading.set()
+            has_waited.append(go_on.wait(5))
+        really(store, prepare)
+
+    async def scenario(client: httpx.AsyncClient) -> None:
+        async def found(name: str, word: str) -> int:
+            answer = await client.post(f"/v1/indexes/{name}/search", json={"text": word})
+            assert answer.status_code == 200, answer.text
+            return len(answer.json()["hits"])
+
+        with Collection.open(path) as writer:
+            writer.add({"more": "old"})
+        monkeypatch.setattr(Store, "reload", slowly)
+        while not loading.is_set():
+            await asyncio.sleep(0.02)
+        assert (await found("docs", "old"), await found("other", "new")) == (COUNTS["old"], COUNTS["new"])
+        for address in ("/health", "/ready", "/metrics", "/v1/indexes", "/v1/indexes/docs"):
+            assert (await client.get(address)).status_code == 200
+        assert has_waited == []
+        go_on.set()
+        while await found("docs", "old") == COUNTS["old"]:
+            await asyncio.sleep(0.02)
+
+    ask(Settings(paths={"docs": path, "other": other}), scenario)
+
+
 def test_a_collection_that_is_being_copied_back_is_served_meanwhile(tmp_path: Path) -> None:
     """A copy of itself, of which files are missing, says nothing about what was written: the old one is searched."""
     path = write(tmp_path / "docs", "old")
@@ -418,6 +526,20 @@ def test_mistakes_end_the_start_and_damage_does_not(settings: Settings, tmp_path
     for is_first in (True, False):
         with pytest.raises(FormatError, match="run_bytes"):
             Catalog(Settings(paths={"broken": settings.paths["broken"]}), writes=False, is_first=is_first)
+
+
+def test_a_process_that_serves_nothing_yet_may_wait(settings: Settings) -> None:
+    """What encodes for others starts though nothing of its own can be opened, and opens it later."""
+    broken = Path(settings.paths["broken"])
+    catalog = Catalog(Settings(paths={"broken": broken}), writes=False, may_be_closed=True)
+    with pytest.raises(ProblemError, match="run_bytes"):
+        catalog["broken"].level()
+    build(broken, "new")
+    catalog.follow()
+    assert catalog["broken"].source.num_docs == COUNTS["new"]
+    catalog.close()
+    with pytest.raises(IndexNotFoundError):
+        Catalog(Settings(paths={"missing": broken / "missing"}), writes=False, may_be_closed=True)
 
 
 # --- words -----------------------------------------------------------------------------------------------------------

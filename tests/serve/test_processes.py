@@ -279,19 +279,36 @@ def test_a_service_of_which_no_worker_can_start_ends(papers: Path) -> None:
         assert not service.children()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_damaged_index_does_not_stop_a_start(papers: Path, tmp_path: Path, workers: int) -> None:
+@pytest.mark.parametrize(("workers", "encoder"), [(1, ()), (2, ()), (2, ("--encoder", "broken=stored"))])
+def test_a_damaged_index_does_not_stop_a_start(
+    papers: Path, tmp_path: Path, workers: int, encoder: tuple[str, ...]
+) -> None:
     """Others are served, its requests are answered with what is wrong, and it is served once it is there."""
     broken = tmp_path / "broken.segmax"
     segmax.from_texts({f"d{number}": f"noise word{number}" for number in range(200)}, path=broken).close()
     file, content = shorten(broken, "run_bytes")
-    with serving(papers, broken, "--workers", workers) as service:
+    with serving(papers, broken, "--workers", workers, *encoder) as service:
         assert statuses(service, "papers") == {200}
         assert statuses(service, "broken") == {503}
         assert file.name in service.log
-        assert service.log.count("\n") == workers
+        assert service.log.count("\n") == workers + bool(encoder)  # which a process of its own runs
         file.write_bytes(content)
         eventually(lambda: statuses(service, "broken") == {200})
+
+
+def test_a_manifest_that_cannot_be_read_ends_the_answers_of_all_workers(notes: Path) -> None:
+    """Each of them says so once, answers 503, and goes on when the manifest is whole."""
+    manifest = notes / "manifest.json"
+    content = manifest.read_bytes()
+    with serving(notes, "--workers", 2) as service:
+        assert statuses(service, "notes") == {200}
+        manifest.write_bytes(content[: len(content) // 2])
+        eventually(lambda: statuses(service, "notes") == {503} and service.log.count("it is not served") == 2)
+        time.sleep(2)  # of many looks
+        assert statuses(service, "notes") == {503}
+        assert service.log.count("\n") == 2
+        manifest.write_bytes(content)
+        eventually(lambda: statuses(service, "notes") == {200})
 
 
 # --- what stops ------------------------------------------------------------------------------------------------------

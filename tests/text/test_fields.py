@@ -88,6 +88,15 @@ def test_values_of_a_type(kind: str, value: Any, found: Any) -> None:
         assert fields.of_record({"f": value}, 0) == {"f": found}
 
 
+@pytest.mark.parametrize("kind", ["timedelta64[ns]", "timedelta64[D]", "datetime64[ns]", "datetime64[D]"])
+def test_times_of_numpy_are_no_numbers(kind: str) -> None:
+    """Whatever their unit: those of nanoseconds are integers once they are plain objects."""
+    (value,) = np.array([3], kind)
+    for fields, expected in ((Fields(["f"]), "values of JSON"), (Fields(["f:int"]), "int")):
+        with refused(InputError, where="field 'f'", expected=expected):
+            fields.of_record({"f": value}, 0)
+
+
 def test_metadata_beside_texts() -> None:
     """As `build` takes them: in the order of texts, or by id; documents of one's own have no records."""
     index = segmax.from_texts({"a": "copper", "b": "copper"}, metadata={"b": {"n": 1}})

@@ -119,6 +119,7 @@ class Collection(CollectionReader):
         self._encoder: Encoder | None = None
         self._word_weights: WordWeights | None = None
         self._schema: Schema | None = None
+        self._refreshes_itself = True  # unless whoever opened it calls `refresh`
         self._looked = time.monotonic()
         self._store: Store | None = Store(path, read_only=read_only, preload=preload)
         self._maintainer: Maintainer | None = None
@@ -759,7 +760,8 @@ class Collection(CollectionReader):
 
     def _current(self) -> State:
         store = self._open_store
-        if store.read_only and time.monotonic() - self._looked > REFRESH_SECONDS:
+        is_due = self._refreshes_itself and time.monotonic() - self._looked > REFRESH_SECONDS
+        if is_due and store.read_only:
             self.refresh()
         return store.state
 

@@ -118,8 +118,9 @@ def _converted(given: object, path: str, depth: int) -> Any:
         return _checked_int(int(given), path)
     if isinstance(given, float):
         return _checked_float(float(given), path)
-    if isinstance(given, (np.bool_, np.integer, np.floating)) and isinstance(given.item(), (bool, int, float)):
-        return checked_value(given.item(), path, depth)
+    is_number = isinstance(given, (np.bool_, np.integer, np.floating)) and isinstance(given.item(), (bool, int, float))
+    if is_number and not isinstance(given, np.timedelta64):  # an integer by its class, and for some units by its item
+        return checked_value(given.item(), path, depth)  # type: ignore[attr-defined]
     if isinstance(given, np.ndarray) and (given.ndim or type(given) is np.ndarray):  # a masked value is none
         return checked_value(list(given) if given.ndim else given[()], path, depth)
     hint = "pass value.isoformat(), which sorts by time, too" if hasattr(given, "isoformat") else ""

@@ -250,7 +250,10 @@ class Served:
             return open_address(str(self.path), encoder=self._choice)
         if self._may_write and is_collection(self.path):
             return Collection.open(self.path, encoder=self._choice)
-        return open_searchable(self.path, encoder=self._choice)
+        found = open_searchable(self.path, encoder=self._choice)
+        if isinstance(found, Collection):
+            found._refreshes_itself = False  # on the event loop, which must not wait: `follow` does it on a thread
+        return found
 
     def _take(self, opened: Opened) -> bool:
         """Serve something from now on, unless something else is there already."""
@@ -297,10 +300,10 @@ class Served:
             self._open_again()
         elif not self.writable:
             stamp = _stamp(self.path)
-            if stamp not in (now.stamp, _GONE):
-                self._open_again()
-            elif isinstance(now.source, Collection):
+            if isinstance(now.source, Collection) and stamp in (now.stamp, _GONE, _UNREADABLE):
                 self._refresh(now.source, now.stamp)
+            elif stamp not in (now.stamp, _GONE):
+                self._open_again()
         if self.is_open:
             self.show()
 
@@ -323,7 +326,7 @@ class Served:
         except (SegmaxError, OSError) as error:
             problem = _problem(self.name, error)
             self._trouble = self._trouble or problem
-            if not _is_away(error) and _stamp(self.path) == stamp:
+            if not _is_away(error) and _stamp(self.path) in (stamp, _UNREADABLE):
                 self._behind = problem
             self._open_again()  # another collection took its place, or this one can be read from its beginning
         else:
@@ -382,6 +385,7 @@ def _problem(name: str, error: Exception) -> ProblemError:
 #: What tells what is at a path from what was or will be there.
 Stamp = tuple[int | str, ...]
 _GONE: Stamp = (0, 0)
+_UNREADABLE: Stamp = ("collection",)  #: of a manifest that may be of the collection that is open, or of another one
 
 
 def _stamp(path: Path | str) -> Stamp:
@@ -398,8 +402,8 @@ def _stamp(path: Path | str) -> Stamp:
     elif is_collection(path):
         try:
             return "collection", identity_of(Path(path))
-        except (SegmaxError, OSError):  # which opening it says
-            return "collection", ""
+        except (SegmaxError, OSError):  # which reading it says
+            return _UNREADABLE
     try:
         found = Path(path, name).stat()
     except OSError:
@@ -422,12 +426,14 @@ class Catalog(Mapping[str, Served]):
         What other processes have shown; None: there are no others.
     is_first
         Whether the service is being started, so that mistakes in how it was started are raised.
+    may_be_closed
+        Whether nothing at all may be open, because other processes serve what this one has not.
 
     Raises
     ------
     SegmaxError
-        If nothing can be opened, or for such a mistake. What else cannot be opened is tried again by `follow`, and
-        requests for it are answered with status 503.
+        If nothing can be opened and that is not allowed, or for such a mistake. What else cannot be opened is tried
+        again by `follow`, and requests for it are answered with status 503.
     """
 
     def __init__(
@@ -438,6 +444,7 @@ class Catalog(Mapping[str, Served]):
         encodes: bool = True,
         shown: Shown | None = None,
         is_first: bool = True,
+        may_be_closed: bool = False,
     ) -> None:
         encoders = settings.encoders if encodes else {}
         self._served = {
@@ -453,7 +460,7 @@ class Catalog(Mapping[str, Served]):
                     if is_first and (served.is_on_ray or isinstance(error, _MISTAKES)):
                         raise
                     failures.append((served, error))
-            if len(failures) == len(self._served):
+            if len(failures) == len(self._served) and not may_be_closed:
                 raise failures[0][1]
             for served, failure in failures:
                 served.fail(failure)

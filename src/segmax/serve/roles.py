@@ -83,7 +83,7 @@ class Process:
         settings = self._settings
         wanted = {name: settings.paths[name] for name in settings.encoders}
         only = Settings(paths=wanted, encoders=settings.encoders)
-        catalog = Catalog(only, writes=False, shown=self._shown, is_first=self._is_first)
+        catalog = Catalog(only, writes=False, shown=self._shown, is_first=self._is_first, may_be_closed=True)
         threads = {name: EncoderThread(name) for name in catalog}
 
         async def handle(operation: str, name: str, texts: list[str], seconds: float | None) -> Any:

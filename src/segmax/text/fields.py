@@ -89,6 +89,8 @@ def _name_and_type(text: str) -> tuple[str, str | None]:
 def _converted(given: Any, kind: str | None, where: str) -> Any:
     """Return a value of a type; what is no string has to be of it already, but that a whole number may be a float."""
     value = given.item() if isinstance(given, np.generic) else given
+    if isinstance(value, int) and isinstance(given, (np.datetime64, np.timedelta64)):
+        value = given  # whose item is a whole number for some units
     found = value
     if kind is not None and isinstance(value, str):
         found = _PARSED[kind](value.strip()) if kind != "string" else value
