@@ -87,12 +87,11 @@ def measure(
         elapsed = batch.stats.elapsed_ns.astype(np.float64)
         fastest[params] = np.minimum(fastest[params], elapsed) if params in fastest else elapsed
         found[params] = batch
-    lengths = np.diff(queries.indptr)
     return {
         params: Point(
             recall(batch.rows, exact.rows),
             float(fastest[params].mean()) / 1e6,
-            np.column_stack([CostModel.parts(batch.stats, lengths, k, index.num_docs), fastest[params]]),
+            np.column_stack([CostModel.parts(batch.stats, k, index.num_docs), fastest[params]]),
         )
         for params, batch in found.items()
     }

@@ -158,6 +158,7 @@ private:
     void add_rows(std::span<const std::uint32_t> tiles) {
         context_.kernel.add_levels(s_.rows.data(), s_.rows.size(), tiles.data(), tiles.size(), s_.bounds.data(),
                                    s_.tile_max.data());
+        context_.stats().lines_read += s_.rows.size() * tiles.size();
         for (const std::uint32_t tile : tiles) s_.is_bounded[tile] = 1;
         if (!context_.params.mask) return;
         for (const std::uint32_t tile : tiles) apply_mask(tile, *context_.params.mask);

@@ -56,6 +56,7 @@ public:
         while (s_.lines.size() < num_lines) s_.lines.push_back(static_cast<std::uint32_t>(s_.lines.size()));
         context_.kernel.add_levels(s_.rows.data(), s_.rows.size(), s_.lines.data(), num_lines, s_.bounds.data(),
                                    s_.line_max.data());
+        context_.stats().lines_read += s_.rows.size() * num_lines;
         // Whole tiles, as kernels count and collect bounds.
         s_.max_bound.assign(num_bound_tiles() * kTileBlocks, 0);
         s_.segment_sum.resize(context_.index.num_clusters());
@@ -130,6 +131,7 @@ private:
                                    num_segments_ > 1 ? term.segment_mask : nullptr, term.num_pairs, term.largest};
         context_.kernel.add_pairs(pairs, term.weight, terms_.shift(), num_segments_, context_.index.num_clusters(),
                                   s_.bounds.data());
+        context_.stats().entries_read += term.num_pairs;
     }
 
     Context<Code, Acc>& context_;

@@ -11,14 +11,14 @@
 namespace segmax {
 
 /// What parts of a search take, in nanoseconds: rules of thumb, measured on vectors of Wikipedia (docs/performance.md).
-/// They choose between ways to the same result, or how to spend a budget; nothing is wrong where they are. A sweep counts
-/// twice what its additions take: searches that are answered by blocks vary less, and on 656,250 documents they are
-/// faster on average (an EPYC with AVX-512).
+/// They choose between ways to the same result, or how to spend a budget; nothing is wrong where they are. A sweep
+/// counts twice what its additions take: searches that are answered by blocks vary less, and on 656,250 documents they
+/// are faster on average (an EPYC with AVX-512).
 struct Costs {
     static constexpr double kStart = 8000;            ///< clearing buffers, and
     static constexpr double kTerm = 500;              ///< opening a term
-    static constexpr double kRowTile = 3.2;           ///< a tile of a row of block maxima, read in order
-    static constexpr double kEntry = .7;              ///< an entry of a tail term, added to bounds
+    static constexpr double kRowTile = 1.6;           ///< a tile of a row of block maxima, read in order
+    static constexpr double kEntry = .8;              ///< an entry of a tail term, added to bounds
     static constexpr double kFoundCluster = 30;       ///< finding those of a term in a cluster, and adding them
     static constexpr double kBlock = 120;             ///< looking up a block, and
     static constexpr double kBlockTerm = 6.2;         ///< for each term, and

@@ -35,6 +35,7 @@ public:
         while (s_.lines.size() < num_lines_) s_.lines.push_back(static_cast<std::uint32_t>(s_.lines.size()));
         context_.kernel.add_levels(s_.rows.data(), s_.rows.size(), s_.lines.data(), num_lines_, s_.bounds.data(),
                                    s_.line_max.data());
+        context_.stats().lines_read += s_.rows.size() * num_lines_;
     }
 
     std::uint16_t bound(std::uint32_t quad) const { return s_.bounds[quad]; }

@@ -27,6 +27,7 @@ public:
             if (terms.is_dropped(*tails[tail])) continue;
             std::uint32_t* tiles = last.data() + tail * num_tiles();
             const std::uint32_t weight = tails[tail]->weight;
+            context_.stats().entries_read += tails[tail]->num_entries;
             std::fill_n(tiles, context_.index.num_tiles(), kNoEntry);
             for (const EntryList<Code>& list : tails[tail]->zones) {
                 const std::uint32_t at = list.first_block;
@@ -62,6 +63,9 @@ public:
             std::uint32_t* last_of = last.data() + tail * num_tiles();
             for (const std::uint32_t tile : tiles) last_of[tile] = kNoEntry;
             find_clusters(term, clusters);
+            // What is found costs as much as passing over so many entries.
+            context_.stats().entries_read += static_cast<std::uint64_t>(
+                static_cast<double>(context_.scratch.tails.guesses.size()) * Costs::kFoundCluster / Costs::kEntry);
             for (const Guess& guess : context_.scratch.tails.guesses) {
                 add_cluster(term, guess, terms.shift(), blocks, last_of);
             }

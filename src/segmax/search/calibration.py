@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax import _core
 from segmax.base.checks import checked_int, checked_number
 from segmax.base.display import counted
 from segmax.base.errors import ConfigError
@@ -30,7 +29,7 @@ Search = Callable[[Csr, int, SearchParams], BatchHits]
 #: Collections with fewer documents are not calibrated when they are built: exact search takes microseconds there.
 LEAST_DOCS = 10_000
 #: Calibrated at build time: numbers of results, and on how many pseudo-queries each. Many results vary less.
-BUILD_QUERIES: Mapping[int, int] = {10: 160, 1000: 32}
+BUILD_QUERIES: Mapping[int, int] = {10: 160, 100: 64, 1000: 32}
 #: `tune` measures on at most this many of the given queries.
 MOST_QUERIES = 1000
 #: Real queries may lose more than pseudo-queries do: expect this many times as much.
@@ -48,25 +47,26 @@ class CostModel(NamedTuple):
 
     query: float = 8000.0
     result: float = 25.0
-    bound: float = 0.05  #: a term's bound of a block
+    line: float = 1.6  #: a cache line of bounds
+    entry: float = 0.8  #: an entry that is added to bounds
     block: float = 180.0  #: a block that is looked at
     posting: float = 6.0  #: of such a block
     swept_doc: float = 0.3
     swept_posting: float = 1.1
 
-    def of(self, stats: BatchStats, num_terms: NDArray[Any], k: int, num_docs: int) -> NDArray[np.float64]:
+    def of(self, stats: BatchStats, k: int, num_docs: int) -> NDArray[np.float64]:
         """Return the cost of every query."""
-        return np.asarray(self.parts(stats, num_terms, k, num_docs) @ np.array(self))
+        return np.asarray(self.parts(stats, k, num_docs) @ np.array(self))
 
     @staticmethod
-    def parts(stats: BatchStats, num_terms: NDArray[Any], k: int, num_docs: int) -> NDArray[np.float64]:
+    def parts(stats: BatchStats, k: int, num_docs: int) -> NDArray[np.float64]:
         """Return what is counted: a row per query, a column per field."""
-        terms = num_terms - stats.dropped_terms.astype(np.float64)
         swept = stats.swept.astype(np.float64)
         columns = (
-            np.ones(len(terms)),
-            np.full(len(terms), float(k)),
-            (1.0 - swept) * terms * num_docs / _core.BLOCK_DOCS,
+            np.ones(len(swept)),
+            np.full(len(swept), float(k)),
+            stats.lines_read,
+            stats.entries_read,
             (1.0 - swept) * stats.blocks_scored,
             (1.0 - swept) * stats.postings_read,
             swept * num_docs,
@@ -78,7 +78,7 @@ class CostModel(NamedTuple):
 COST = CostModel()
 
 _EXACT = ASC()
-#: What is measured, as (query_mass, eta): each after those that are more careful in every way.
+#: What is measured, as (query_mass, eta): each after those that are more careful in every way,
 _SETTINGS = (
     (1.0, 1.0), (1.0, 0.97), (1.0, 0.94), (1.0, 0.91), (1.0, 0.88),
     (0.995, 1.0), (0.995, 0.96), (0.995, 0.92),
@@ -86,8 +86,35 @@ _SETTINGS = (
     (0.98, 1.0), (0.98, 0.95), (0.97, 1.0), (0.97, 0.95), (0.97, 0.91),
     (0.95, 1.0), (0.95, 0.95), (0.93, 1.0), (0.93, 0.95),
 )  # fmt: skip
-GRID = tuple(ASC(eta=eta, query_mass=mass) for mass, eta in _SETTINGS)
-_KEPT = ("eta", "query_mass")
+#: as (bound_mass, eta),
+_BOUND_SETTINGS = ((0.95, 1.0), (0.95, 0.95), (0.9, 1.0), (0.9, 0.97), (0.9, 0.95), (0.9, 0.92), (0.8, 0.97))
+GRID = (
+    *(ASC(eta=eta, query_mass=mass) for mass, eta in _SETTINGS),
+    *(ASC(eta=eta, bound_mass=mass) for mass, eta in _BOUND_SETTINGS),
+)
+#: and for limits of clusters, in collections of so many documents, as (bound_mass, eta).
+_LEAST_DOCS_FOR_LIMITS = 2_000_000
+_LIMITED_SETTINGS = ((1.0, 1.0), (0.9, 0.97), (0.9, 0.95))
+#: A share of the clusters that has nearly all of ten results among so many documents. It falls with their number.
+_SHARE, _SHARE_DOCS, _SHARE_POWER = 0.03, 8_800_000, 0.55
+_SHARES = (8.0, 5.6, 4.0, 2.8, 2.0, 1.4, 1.0)  #: of it, the most careful first
+_KEPT = ("eta", "query_mass")  #: what calibrations of 0.2 have of a setting,
+_ADDED = ("bound_mass", "max_clusters")  #: and what those of 0.3 add
+
+
+def grid(num_docs: int, num_clusters: int) -> tuple[ASC, ...]:
+    """Return the settings to measure, each after those that are more careful in every way."""
+    if num_docs < _LEAST_DOCS_FOR_LIMITS:
+        return GRID
+    share = _SHARE * (_SHARE_DOCS / num_docs) ** _SHARE_POWER
+    limits = dict.fromkeys(math.ceil(factor * share * num_clusters) for factor in _SHARES)
+    limited = (
+        ASC(max_clusters=limit, bound_mass=mass, eta=eta)
+        for mass, eta in _LIMITED_SETTINGS
+        for limit in limits
+        if limit < num_clusters
+    )
+    return (*GRID, *limited)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,9 +126,11 @@ class Setting:
     error: float  #: standard error of that mean
     cost: float  #: work, as a share of that of exact search
 
-    def to_dict(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, float | None]:
         """Return the setting as plain values."""
         chosen = {name: getattr(self.params, name) for name in _KEPT}
+        if not self.is_plain:
+            chosen |= {name: getattr(self.params, name) for name in _ADDED}
         return {**chosen, "recall": self.recall, "error": self.error, "cost": self.cost}
 
     @classmethod
@@ -112,7 +141,13 @@ class Setting:
         if worst is not None or measured["recall"] > 1.0:
             msg = f"a calibration has an impossible {worst or 'recall'}: {measured[worst or 'recall']!r}"
             raise ValueError(msg)
-        return cls(params=ASC(**{name: _entry(values, name) for name in _KEPT}), **measured)
+        added = {name: values[name] for name in _ADDED if name in values}
+        return cls(params=ASC(**{name: _entry(values, name) for name in _KEPT}, **added), **measured)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether segmax 0.2 knows such settings, too."""
+        return self.params == ASC(eta=self.params.eta, query_mass=self.params.query_mass)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -136,24 +171,28 @@ class Measured:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the measurements as plain values."""
-        settings = [setting.to_dict() for setting in self.settings]
-        return {"k": self.k, "source": self.source, "num_queries": self.num_queries, "settings": settings}
+        # Apart, so that segmax 0.2 does not take some for others.
+        plain = [setting.to_dict() for setting in self.settings if setting.is_plain]
+        added = [setting.to_dict() for setting in self.settings if not setting.is_plain]
+        found = {"k": self.k, "source": self.source, "num_queries": self.num_queries, "settings": plain}
+        return {**found, "added_settings": added} if added else found
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Measured:
         """Read what `to_dict` returned."""
-        source, settings = _entry(values, "source"), _entry(values, "settings")
+        source, settings, added = _entry(values, "source"), _entry(values, "settings"), values.get("added_settings", [])
         if source not in ("pseudo-queries", "given queries"):
             msg = f"a calibration has an impossible source: {source!r}"
             raise ValueError(msg)
-        if not isinstance(settings, list):
-            msg = f"expected settings of a calibration to be a list, got {type(settings).__name__}"
-            raise ValueError(msg)
+        for one in (settings, added):
+            if not isinstance(one, list):
+                msg = f"expected settings of a calibration to be a list, got {type(one).__name__}"
+                raise ValueError(msg)
         return cls(
             k=checked_int("k of a calibration", _entry(values, "k"), 1),
             source=source,
             num_queries=checked_int("num_queries of a calibration", _entry(values, "num_queries"), 0),
-            settings=tuple(Setting.from_dict(setting) for setting in settings),
+            settings=tuple(Setting.from_dict(setting) for setting in [*settings, *added]),
         )
 
 
@@ -319,7 +358,9 @@ def checked_target(target_recall: float) -> float:
 
 
 def _params_text(params: ASC) -> str:
-    shown = [f"{name}={getattr(params, name):g}" for name in _KEPT if getattr(params, name) != 1.0]
+    shown = [f"{name}={getattr(params, name):g}" for name in (*_KEPT, "bound_mass") if getattr(params, name) != 1.0]
+    if params.max_clusters is not None:
+        shown.append(f"max_clusters={params.max_clusters}")
     return f"ASC({', '.join(shown)})"
 
 
@@ -359,7 +400,7 @@ def measure(
     asked = per_query > 0
     if not asked.any():
         return None
-    exact_cost = COST.of(exact.stats, num_terms, k, num_docs)[asked].mean()
+    exact_cost = COST.of(exact.stats, k, num_docs)[asked].mean()
     found: list[Setting] = []
     for params in settings:
         if any(_is_less_careful(params, s.params) and s.recall < _LEAST_RECALL for s in found):
@@ -368,7 +409,7 @@ def measure(
         kept = np.isin(wanted.key, _result_keys(hits, None).key)
         loss = 1.0 - np.bincount(wanted.query, weights=kept, minlength=len(num_terms))[asked] / per_query[asked]
         recall, error = _mean_recall(loss) if params != _EXACT else (1.0, 0.0)
-        cost = COST.of(hits.stats, num_terms, k, num_docs)[asked].mean() / exact_cost
+        cost = COST.of(hits.stats, k, num_docs)[asked].mean() / exact_cost
         found.append(Setting(params=params, recall=round(recall, 6), error=round(error, 6), cost=round(float(cost), 4)))
     return Measured(k=k, source=source, num_queries=int(asked.sum()), settings=tuple(found))
 
@@ -388,7 +429,10 @@ def _result_keys(hits: BatchHits, without: NDArray[np.int64] | None) -> _Keys:
 
 
 def _is_less_careful(params: ASC, other: ASC) -> bool:
-    return all(getattr(params, name) <= getattr(other, name) for name in _KEPT)
+    def cares(one: ASC) -> tuple[float, ...]:
+        return one.eta, one.query_mass, one.bound_mass, math.inf if one.max_clusters is None else one.max_clusters
+
+    return all(mine <= theirs for mine, theirs in zip(cares(params), cares(other), strict=True))
 
 
 def _mean_recall(loss: NDArray[np.float64]) -> tuple[float, float]:

@@ -54,6 +54,8 @@ class SearchStats:
     clusters_limited: int
     clusters_zero: int
     segments_read: int
+    lines_read: int
+    entries_read: int
     blocks_scored: int
     docs_scored: int
     postings_read: int
@@ -353,6 +355,8 @@ class BatchStats:
     clusters_limited: NDArray[np.uint64]
     clusters_zero: NDArray[np.uint64]
     segments_read: NDArray[np.uint64]
+    lines_read: NDArray[np.uint64]
+    entries_read: NDArray[np.uint64]
     blocks_scored: NDArray[np.uint64]
     docs_scored: NDArray[np.uint64]
     postings_read: NDArray[np.uint64]

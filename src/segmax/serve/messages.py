@@ -244,6 +244,8 @@ class Stats(Struct, kw_only=True):
     clusters_limited: int
     clusters_zero: int
     segments_read: int
+    lines_read: int
+    entries_read: int
     blocks_scored: int
     docs_scored: int
     postings_read: int

@@ -86,6 +86,8 @@ struct SearchParams {
     X(clusters_limited, "left out by the time budget, max_clusters or max_blocks")                  \
     X(clusters_zero, "no query term occurs in them")                                                \
     X(segments_read, "clusters whose segment maxima were read")                                     \
+    X(lines_read, "cache lines of rows of bounds")                                                  \
+    X(entries_read, "entries of rare terms, and pairs, that were added to bounds")                  \
     X(blocks_scored, "blocks whose postings were looked up")                                        \
     X(docs_scored, "documents of these blocks, or of MaxScore")                                     \
     X(postings_read, "postings that were added to a score")                                         \
