@@ -128,11 +128,12 @@ $(VENV)/.tidy: $(VENV)/.dependencies
 	touch $@
 
 # clang-tidy with the checks of .clang-tidy; SINCE="3 days" takes the files that commits of that time changed, and those
-# that include a changed one.
+# that include a changed one, however indirectly.
 tidy: $(VENV)/.tidy
 	$(CMAKE) --preset tidy -DPython_EXECUTABLE=$(CURDIR)/$(PY) > /dev/null
+	files=$(if $(SINCE),$$($(PY) .ci/changed_cpp.py '$(SINCE)'),'(cpp/(src|tests)|bindings)/.*') || exit 1; \
 	$(PY) $(VENV)/bin/run-clang-tidy.py -clang-tidy-binary $(CURDIR)/$(VENV)/bin/clang-tidy -p build/tidy -quiet \
-		'^$(CURDIR)/($(if $(SINCE),$(shell $(PY) .ci/changed_cpp.py '$(SINCE)'),(cpp/(src|tests)|bindings)/.*))$$'
+		"^$(CURDIR)/($$files)$$"
 
 # CMakePresets.json has the options of every build and its folder.
 CMAKE := $(VENV)/bin/cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja
