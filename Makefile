@@ -28,9 +28,12 @@ test:
 # Those of Ray and of models have targets of their own, which run all of their tests.
 OWN_TARGETS := --ignore=tests/ray --ignore=tests/encoders
 
-# What takes over half a CPU second, and so is not in make test.
+# What takes over half a CPU second, and so is not in make test; and of every property that is there, three times as many
+# other examples, always the same.
 test-deep: $(VENV)/.installed tested
 	$(PY) -m pytest -q -m deep -n auto --dist worksteal $(OWN_TARGETS)
+	SEGMAX_EXAMPLES=others $(PY) -m pytest -q -m "hypothesis and not deep and not slow" --hypothesis-seed=1 -n auto \
+		--dist worksteal $(OWN_TARGETS)
 
 # SAMPLE=10 takes every tenth test, others after each commit.
 test-slow: sanitize tested
