@@ -28,9 +28,12 @@ test:
 # Those of Ray and of models have targets of their own, which run all of their tests.
 OWN_TARGETS := --ignore=tests/ray --ignore=tests/encoders
 
-# What takes over half a CPU second, and so is not in make test.
+# What takes over half a CPU second, and so is not in make test; and of every property that is there, three times as many
+# other examples, always the same.
 test-deep: $(VENV)/.installed tested
 	$(PY) -m pytest -q -m deep -n auto --dist worksteal $(OWN_TARGETS)
+	SEGMAX_EXAMPLES=others $(PY) -m pytest -q -m "hypothesis and not deep and not slow" --hypothesis-seed=1 -n auto \
+		--dist worksteal $(OWN_TARGETS)
 
 # SAMPLE=10 takes every tenth test, others after each commit.
 test-slow: sanitize tested
@@ -43,7 +46,7 @@ test-random: $(VENV)/.installed tested
 	SEGMAX_EXAMPLES=random $(PY) -m pytest -q -m hypothesis --hypothesis-seed=$$seed -n auto --dist worksteal
 
 # Kills, failing disks and power losses at every system call of a collection's history: about an hour.
-crash: $(VENV)/.installed
+crash: $(VENV)/.installed tested
 	SEGMAX_CRASHES=1 $(PY) -m pytest -q -m slow -n auto --dist worksteal tests/collection/test_crash.py
 
 # The tests of tables: pandas is there for others of these packages.
@@ -51,7 +54,7 @@ WITH_PANDAS = $(shell grep -rl --include='*.py' --exclude-dir=integrations --exc
 
 # Tests that need large packages which nothing else here does: torch, the libraries that segmax plugs into, and what
 # drives a browser; the browser itself is Debian's package chromium, without which the tests of the page are skipped.
-test-extras: $(VENV)/.encoders
+test-extras: $(VENV)/.encoders tested
 	$(PY) -m pip install -q $$($(PY) .ci/requirements.py integrations) $$($(PY) .ci/requirements.py interop) \
 		$$($(PY) .ci/requirements.py browser) $$($(PY) .ci/requirements.py openvino)
 	$(PY) -m pytest -q -m "slow or not slow" tests/serve/test_page.py tests/serve/test_contract.py
@@ -62,13 +65,13 @@ test-extras: $(VENV)/.encoders
 	$(PY) -m pytest -q -m "slow or not slow" -n auto --dist worksteal -k torch --ignore=tests/encoders
 
 # Tests on a real Ray cluster of several simulated nodes, in a network namespace that has the loopback device alone.
-test-ray: $(VENV)/.ray
+test-ray: $(VENV)/.ray tested
 	.ci/loopback $(CURDIR)/$(PY) -m pytest -q -m "slow or not slow" tests/ray
 	PYTHONPATH=tests/ray .ci/loopback $(CURDIR)/$(PY) -m pytest -q -m deep tests/contract
 	.ci/loopback $(CURDIR)/$(PY) -m pytest -q -m "not slow" tests/test_documents.py -k "run and (sharding or machines)"
 
 # The same without a cluster; on one, a first search, and all claims about what can be searched.
-test-ray-smoke: $(VENV)/.ray
+test-ray-smoke: $(VENV)/.ray tested
 	$(PY) -m pytest -q -m "not slow" tests/ray
 	.ci/loopback $(CURDIR)/$(PY) -m pytest -q -m slow tests/ray/test_ray_local.py
 	PYTHONPATH=tests/ray .ci/loopback $(CURDIR)/$(PY) -m pytest -q -m deep tests/contract
@@ -107,7 +110,7 @@ $(VENV)/.docs: $(VENV)/.installed
 # --- the documentation site, in build/docs: built without a warning, then checked: names, commands, links, the longest
 # tutorials, and its looks where a browser and playwright are installed (make test-extras installs the latter) ---
 
-docs: $(VENV)/.docs
+docs: $(VENV)/.docs tested
 	rm -rf build/docs docs/api/names
 	$(PY) -m sphinx -q -E -W --keep-going -j auto -d build/doctrees docs build/docs
 	SEGMAX_SITE=$(CURDIR)/build/docs $(PY) -m pytest -q -m "slow or not slow" tests/site \
@@ -128,11 +131,12 @@ $(VENV)/.tidy: $(VENV)/.dependencies
 	touch $@
 
 # clang-tidy with the checks of .clang-tidy; SINCE="3 days" takes the files that commits of that time changed, and those
-# that include a changed one.
+# that include a changed one, however indirectly.
 tidy: $(VENV)/.tidy
 	$(CMAKE) --preset tidy -DPython_EXECUTABLE=$(CURDIR)/$(PY) > /dev/null
+	files=$(if $(SINCE),$$($(PY) .ci/changed_cpp.py '$(SINCE)'),'(cpp/(src|tests)|bindings)/.*') || exit 1; \
 	$(PY) $(VENV)/bin/run-clang-tidy.py -clang-tidy-binary $(CURDIR)/$(VENV)/bin/clang-tidy -p build/tidy -quiet \
-		'^$(CURDIR)/($(if $(SINCE),$(shell $(PY) .ci/changed_cpp.py '$(SINCE)'),(cpp/(src|tests)|bindings)/.*))$$'
+		"^$(CURDIR)/($$files)$$"
 
 # CMakePresets.json has the options of every build and its folder.
 CMAKE := $(VENV)/bin/cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja
@@ -188,7 +192,7 @@ cross-test-%: $(VENV)/.wheels
 PORTABLE := tests/base/test_files.py tests/storage/test_golden.py tests/building/test_given.py tests/search/test_api.py \
 	tests/collection/test_collection.py tests/collection/test_log.py tests/collection/test_lock.py tests/cli/test_logging.py
 
-portable-test: $(VENV)/.installed
+portable-test: $(VENV)/.installed tested
 	for system in macos windows; do \
 		SEGMAX_SYSTEM=$$system PYTHONPATH=tests/portable/site $(PY) -m pytest -q -p lacking -n 2 --dist worksteal $(PORTABLE) || exit 1; done
 
@@ -276,7 +280,7 @@ race: $(VENV)/.installed
 
 # One writer, readers and merges against each other, for MINUTES; then actors, tasks and nodes that are killed.
 MINUTES ?= 10
-soak: $(VENV)/.installed $(VENV)/.ray
+soak: $(VENV)/.ray tested
 	$(PY) -m tests.collection.soak --minutes $(MINUTES)
 	SEGMAX_KILLS=50 .ci/loopback $(CURDIR)/$(PY) -m pytest -q -m slow tests/ray/test_ray_chaos.py \
 		tests/ray/test_ray_building.py -k "chaos or killed or lost"

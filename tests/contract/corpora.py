@@ -139,10 +139,11 @@ class Corpus:
         """How many documents a filter matches."""
         return sum(self.matches(row, where) for row in range(self.num_docs))
 
-    def facets(self, field: str, where: dict[str, Any] | None = None) -> Counter[str]:
-        """How many of the documents that a filter matches have each value, by its name."""
+    def facets(self, field: str, where: dict[str, Any] | None = None) -> list[tuple[str, int]]:
+        """The names of values, and how many of the documents that a filter matches have them, in their order."""
         assert self.metadata is not None
-        return twin.facet([self.metadata[row] for row in range(self.num_docs) if self.matches(row, where)], field)
+        own = [self.metadata[row] for row in range(self.num_docs) if self.matches(row, where)]
+        return twin.ordered(twin.facet(own, field))
 
     def matched(self, row: int, query: Query) -> dict[int, float]:
         """What each term that a query and a document share adds to the score."""

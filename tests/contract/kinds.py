@@ -79,7 +79,7 @@ REFUSALS: dict[str, dict[str, tuple[type[Exception], str]]] = {
         "snapshot": (SegmaxError, "a snapshot cannot be pickled"),
         **dict.fromkeys(("shards", "ray"), (SegmaxError, "a sharded index cannot be pickled")),
         **dict.fromkeys(
-            ("client of an index", "client of a collection", "client of shards"),
+            ("client of an index", "client of a collection", "client of shards", "async client"),
             (SegmaxError, "over a transport of your own cannot be pickled"),
         ),
     },
@@ -99,6 +99,11 @@ REFUSALS: dict[str, dict[str, tuple[type[Exception], str]]] = {
             (ConfigError, "expected max_shards to be left out, because this index has no shards"),
         ),
     },
+    # What a target chooses was measured for one k; shards choose how many of them to ask, for each k.
+    "several k with a target": dict.fromkeys(
+        [kind for kind in KINDS if kind not in ("shards", "ray", "command")],
+        (ConfigError, "expected k to be one number with target_recall"),
+    ),
     # Documents of a collection may have metadata, one by one; an index stores them for all documents or for none.
     "metadata of none": {
         **dict.fromkeys(
@@ -108,10 +113,10 @@ REFUSALS: dict[str, dict[str, tuple[type[Exception], str]]] = {
             ),
             (InputError, "metadata"),
         ),
-        "command": (InputError, "metadata"),
     },
     # What is awaited cannot be fetched later.
     "texts later": {"async client": (ConfigError, "expected fields to be given with 'text'")},
+    "metadata later": {"async client": (ConfigError, "expected fields to be given with 'metadata'")},
 }
 
 
@@ -132,7 +137,7 @@ class Opened:
     def refuses(self, error: type[SegmaxError], **parts: str) -> contextlib.AbstractContextManager[Any]:
         """Expect an error whose parts match; over plain HTTP, the problem that says the same; of a command, its end."""
         if self.kind == "http":
-            return problem((404,) if issubclass(error, UnknownIdError) else (400, 422), parts)
+            return problem(404 if issubclass(error, UnknownIdError) else 422, parts)
         if self.kind == "command":
             return failure(parts)
         return refused(error, **parts)
@@ -217,6 +222,9 @@ class Awaited:
             return found
         return lambda *args, **options: self.loop.wait(found(*args, **options))
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return self.inner.__reduce__()  # type: ignore[no-any-return]
+
 
 # --- adapters that speak no Python -----------------------------------------------------------------------------------
 
@@ -268,19 +276,49 @@ class Problem(Exception):
     """What the service answered instead of results."""
 
     def __init__(self, answer: httpx.Response) -> None:
-        super().__init__(answer.json()["detail"])
+        said = answer.json()
+        super().__init__(said["detail"])
         self.status = answer.status_code
-        self.parts: dict[str, str] = answer.json()
+        self.is_about_json = not _is_json(answer.request.content)
+        self.parts: dict[str, str] = {"where": said["detail"], "message": said["detail"], **said}
+        # A value of another type, or out of range, is refused before segmax's own checks: the option is where it is.
+        self.shape = _SHAPE.match(said["detail"])
+        if self.shape is not None:
+            expected, _, got = self.shape[1].partition(", got ")
+            path = self.shape[2].replace("values", "weights")
+            self.parts["option"] = re.sub(r"\[.*?\]", "", path).rpartition(".")[2]
+            self.parts["expected"] = f"{expected} in {path}".replace("`int", "`integer").replace(">=", "at least")
+            self.parts["got"] = got
+
+
+_SHAPE = re.compile(r"the request is invalid: Expected (.*) - at `\$\.(.*)`; its fields are ")
+
+
+def _is_json(body: bytes) -> bool:
+    """Whether a body is JSON, in which there is neither NaN nor infinity."""
+
+    def refuse(name: str) -> None:
+        raise ValueError(name)
+
+    with contextlib.suppress(ValueError):
+        json.loads(body, parse_constant=refuse)
+        return True
+    return False
 
 
 @contextlib.contextmanager
-def problem(statuses: tuple[int, ...], parts: Mapping[str, str]) -> Iterator[None]:
-    """Expect a problem; it names the option where the library does, unless it is about what is no JSON, such as NaN."""
+def problem(status: int, parts: Mapping[str, str]) -> Iterator[None]:
+    """Expect a problem whose parts match as those of the library's errors do; what is no JSON is refused as such."""
     with pytest.raises(Problem) as info:
         yield
-    assert info.value.status in statuses, info.value
-    option = parts.get("option", "").strip("^$")
-    assert info.value.status == 400 or option in f"{info.value} {info.value.parts.get('option', '')}", info.value
+    found = info.value
+    if found.is_about_json:
+        assert (found.status, "not valid JSON" in str(found)) == (400, True), found
+        return
+    assert found.status == status, found
+    for part, pattern in parts.items():
+        is_said = part != "got" or found.shape is None or found.parts["got"]  # not of numbers that are out of range
+        assert not is_said or re.search(pattern, found.parts.get(part, "")), (part, pattern, found.parts)
 
 
 def message_of(query: Any) -> dict[str, Any]:
@@ -341,8 +379,10 @@ class Posting:
         given = {"k": k, "params": params, "where": options.pop("where", None)}
         body: dict[str, Any] = {"queries": messages, "fields": ["row"], "stats": True, **options}
         for name, value in given.items():
-            each = value if isinstance(value, (list, tuple)) else [value] * len(messages)
-            for message, one in zip(messages, each, strict=True):
+            if not isinstance(value, (list, tuple)):
+                body |= self._options({name: value})
+                continue
+            for message, one in zip(messages, value, strict=True):
                 message |= self._options({name: one})
         return [Plain.of(one) for one in self._post("search/batch", body)["results"]]
 

@@ -8,9 +8,16 @@ import pytest
 from segmax.errors import InputError, UnknownIdError
 
 from .corpora import WORDS, Query
-from .kinds import CHANGED, Opened, over, ranking
+from .kinds import CHANGED, KINDS, Opened, over, ranking
 
 QUERY: Query = {0: 2.0, 1: 1.0, 5: 3.0}
+#: An index has five, shards have seven together, and parts of a collection three, but one that has one document.
+NUM_CLUSTERS = {
+    **dict.fromkeys(KINDS, 5),
+    **dict.fromkeys(("shards", "client of shards", "ray"), 7),
+    "collection of one part": 3,
+    **dict.fromkeys(CHANGED, 3 + 3 + 3 + 1),
+}
 
 
 @over("docs", "search")
@@ -47,6 +54,8 @@ def test_texts_and_metadata_are_fetched_later(opened: Opened) -> None:
     if opened.is_refused("texts later"):
         with opened.as_designed("texts later"):
             _ = one.texts
+        with opened.as_designed("metadata later"):
+            _ = one.metadata
         return
     for hits in (one, *(group.hits for group in groups)):
         rows = [corpus.ids.index(id) for id in hits.ids]
@@ -134,11 +143,14 @@ def test_vectors_are_those_that_came(opened: Opened) -> None:
 
 @over("docs", "python")
 def test_it_knows_how_large_it_is(opened: Opened) -> None:
-    """Its documents, its terms and what its ids are; of a collection, the living documents."""
+    """Its documents, its terms and what its ids are; of a collection, the living documents, but clusters of all."""
+    dead = 5 if opened.kind in CHANGED else 0  # three were deleted, one was replaced and one was changed
     assert opened.source.num_docs == opened.corpus.num_docs
     assert opened.source.num_terms == len(WORDS)
     assert opened.source.id_kind is str
-    assert opened.source.num_clusters == len(opened.source.cluster_sizes())
+    sizes = opened.source.cluster_sizes()
+    assert opened.source.num_clusters == len(sizes) == NUM_CLUSTERS[opened.kind]
+    assert sum(sizes.tolist()) == opened.corpus.num_docs + dead
 
 
 @over("docs", "waiting")

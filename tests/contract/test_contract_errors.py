@@ -100,11 +100,12 @@ def test_weights_of_queries_are_finite_and_not_negative(opened: Opened) -> None:
 
 @over("numbers", "everything")
 def test_words_need_a_vocabulary(opened: Opened) -> None:
-    """An index whose terms are numbers refuses a word, and a text without an encoder."""
-    with opened.refuses(InputError, expected="term numbers|vocabulary"):
+    """An index whose terms are numbers refuses a word, and a text without an encoder, which the error names."""
+    with opened.refuses(InputError, expected="term numbers|vocabulary", got="copper"):
         opened.source.search({"copper": 1.0})
-    with opened.refuses(InputError):
-        opened.source.search("copper")
+    for ask in (lambda: opened.source.search("copper"), lambda: opened.source.search_batch(["copper", "noise"])):
+        with opened.refuses(InputError, expected="no encoder|an encoder", hint="encoder"):
+            ask()
 
 
 @over("docs", "python")
@@ -136,6 +137,23 @@ def test_lists_of_options_have_one_for_each_query(opened: Opened) -> None:
             opened.source.search_batch([QUERY, QUERY], **options)
     with opened.refuses(ConfigError, option="^k$", expected="at least 1", got="0"):
         opened.source.search_batch([QUERY, QUERY], k=[1, 0])
+
+
+@over("docs", "everything")
+def test_a_target_goes_with_one_k(opened: Opened) -> None:
+    """Not with one for each query, nor with a method; shards, where it chooses how many are asked, take several k."""
+    options: dict[str, Any] = {"k": [2, 60], "target_recall": 0.9}
+    if opened.is_refused("several k with a target"):
+        with opened.as_designed("several k with a target"):
+            opened.source.search_batch([QUERY, QUERY], **options)
+    else:
+        found = [ranking(one) for one in opened.source.search_batch([QUERY, QUERY], **options)]
+        everything = opened.corpus.best(QUERY, 60)
+        assert len(found[0]) == 2
+        assert found == [[one for one in everything if one in own] for own in found]
+    for params in (ASC(), [ASC(), ASC()]):
+        with opened.refuses(ConfigError, expected="params.* or target_recall", got="both|several"):
+            opened.source.search_batch([QUERY, QUERY], params=params, target_recall=0.9)
 
 
 @over("docs", "everything")

@@ -105,10 +105,10 @@ def test_approximate_methods_return_true_scores(opened: Opened) -> None:
     )
     ways: list[dict[str, Any]] = [*({"params": params} for params in methods), {"target_recall": 0.9}]
     for way in ways:
-        found = opened.source.search(WIDE, k=7, **way)
-        assert len(found.ids) == 7
-        assert found.scores.tolist() == [scores[id] for id in found.ids]
-        assert sorted(found.scores, reverse=True) == found.scores.tolist()
+        for found in (opened.source.search(WIDE, k=7, **way), *opened.source.search_batch([WIDE, WIDE], k=7, **way)):
+            assert len(found.ids) == 7
+            assert found.scores.tolist() == [scores[id] for id in found.ids]
+            assert sorted(found.scores, reverse=True) == found.scores.tolist()
 
 
 # --- batches ---------------------------------------------------------------------------------------------------------
@@ -221,6 +221,9 @@ def test_texts_are_encoded(opened: Opened) -> None:
     expected = [opened.corpus.best(query, 9) for query in queries]
     assert [ranking(opened.source.search(text, k=9)) for text in texts] == expected
     assert list(map(ranking, opened.source.search_batch(texts, k=9))) == expected
+    if "python" in opened.can:
+        assert [ranking(opened.source.search(text, k=9)) for text in np.array(texts)] == expected
+        assert list(map(ranking, opened.source.search_batch(list(np.array(texts)), k=9))) == expected
 
 
 @over("papers", "search")

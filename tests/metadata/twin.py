@@ -94,6 +94,17 @@ def facet(documents: list[dict[str, Any] | None], field: str) -> Counter[str]:
     return found
 
 
+def ordered(counts: Counter[str]) -> list[tuple[str, int]]:
+    """The most frequent first, then by value: null, booleans, numbers, strings."""
+
+    def place(name: str) -> tuple[Any, ...]:
+        if name[0] == '"':
+            return 3, json.loads(name)
+        return (["null", "false", "true"].index(name),) if name.isalpha() else (2.5, Fraction(name))
+
+    return sorted(counts.items(), key=lambda item: (-item[1], place(item[0])))
+
+
 def named(value: Any) -> str:
     """A name for a scalar, the same for equal ones."""
     return json.dumps(value) if isinstance(value, (str, bool)) or value is None else str(Fraction(value))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import pickle
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 httpx = pytest.importorskip("httpx")
 
-from remote_samples import HITS, URL, Service, problem, serving, write_collection  # noqa: E402
+from remote_samples import HITS, URL, Service, problem, same_hits, serving, write_collection  # noqa: E402
 
 import segmax  # noqa: E402
 from segmax.errors import IndexClosedError, InputError, ServiceError, UnknownIdError  # noqa: E402
@@ -64,6 +65,23 @@ def test_answers_are_those_of_the_library(url: str, folder: Path) -> None:
             assert "papers" in repr(there)
 
         run(work, url)
+
+
+def test_pickles_connect_again(url: str, folder: Path) -> None:
+    """A copy searches the same service, with another event loop and after the first one is closed, too."""
+    pickled: list[bytes] = []
+
+    async def pickle_it(there: Any) -> None:
+        pickled.append(pickle.dumps(there))
+
+    async def search() -> Any:
+        async with pickle.loads(pickled[0]) as copy:
+            assert type(copy) is AsyncRemoteCollection
+            return await copy.search("copper")
+
+    run(pickle_it, url)
+    with segmax.open(folder / "papers") as here:
+        same_hits(asyncio.run(search()), here.search("copper"))
 
 
 def test_many_searches_at_the_same_time(url: str, folder: Path) -> None:
@@ -138,6 +156,18 @@ def test_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(service.requests) == 1
 
     awaited(work())
+
+
+def test_a_target_of_recall_is_sent() -> None:
+    """Of one search and of a batch."""
+    one, several = Service(HITS), Service({"results": [HITS, HITS], "took_ms": 1})
+
+    async def work() -> None:
+        await (await _connected(one)).search("copper", target_recall=0.9)
+        await (await _connected(several)).search_batch(["copper", "noise"], target_recall=0.8)
+
+    awaited(work())
+    assert [sent["target_recall"] for sent in (*one.sent, *several.sent)] == [0.9, 0.8]
 
 
 def test_timeouts() -> None:

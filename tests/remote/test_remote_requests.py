@@ -186,6 +186,16 @@ def test_options_with_their_defaults_are_not_sent() -> None:
     }
 
 
+def test_a_target_of_recall_is_sent() -> None:
+    """Of one search and of a batch: the service knows what was measured."""
+    service = Service(HITS)
+    service.connect().search("copper", target_recall=0.9)
+    several = Service({"results": [HITS, HITS], "took_ms": 1})
+    several.connect().search_batch(["copper", "noise"], k=3, target_recall=0.8)
+    sent = [*service.sent, *several.sent]
+    assert [(one["target_recall"], one["k"], "params" in one) for one in sent] == [(0.9, 10, False), (0.8, 3, False)]
+
+
 def test_options_that_a_service_does_not_have_are_refused() -> None:
     """Traces, and switches for experiments: nothing is sent and nothing is left out in silence."""
     service = Service(HITS)

@@ -152,6 +152,13 @@ def test_it_is_searchable(pair: Pair) -> None:
     assert [name for name in members if not hasattr(type(pair.there), name)] == []
 
 
+def test_pickles_connect_again(pair: Pair) -> None:
+    """A copy in another process searches the same service, an index as a collection."""
+    with pickle.loads(pickle.dumps(pair.there)) as copy:
+        assert type(copy) is type(pair.there)
+        same_hits(copy.search("copper"), pair.here.search("copper"))
+
+
 def test_pickled_results_take_their_documents_along(pair: Pair) -> None:
     """Those of a search that did not ask for them, too."""
     hits = pickle.loads(pickle.dumps(pair.there.search("copper")))

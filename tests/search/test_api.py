@@ -205,7 +205,8 @@ def test_ids(index: segmax.Index) -> None:
     assert isinstance(segmax.build(sp.csr_matrix(WEIGHTS)).search({0: 1}).ids[0], int)
 
 
-def test_explain_covers_every_outcome(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("every", [67, pytest.param(23, marks=pytest.mark.deep)])
+def test_explain_covers_every_outcome(rng: np.random.Generator, every: int) -> None:
     """Returned, scored too low, below its block's bound, in a pruned cluster, after the end, without a common term."""
     docs = random_docs(rng, 2000, 60, 6.0)
     index = segmax.build(docs, clustering=rng.integers(0, 60, 2000))
@@ -223,7 +224,7 @@ def test_explain_covers_every_outcome(rng: np.random.Generator) -> None:
             segmax.Exhaustive(),
         ):
             hits = index.search(query, k=10, params=params)
-            for row in range(0, 2000, 67):
+            for row in range(0, 2000, every):
                 explained = index.explain(query, row, k=10, params=params)
                 assert explained.score == index.score(query, [row])[0]
                 assert (explained.rank is not None) == (row in hits.ids)

@@ -100,13 +100,14 @@ def test_a_filter(seed: int, every: int) -> None:
 
 @pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("kind", ["whole numbers", "floats", "tiny", "huge"])
-def test_contributions_add_up_to_the_score(kind: str, bits: int) -> None:
+@pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.deep)])
+def test_contributions_add_up_to_the_score(kind: str, bits: int, times: int) -> None:
     """Exactly, in any order and however they are summed: to the score that every search computes."""
     rng = np.random.default_rng(5)
     factor = {"whole numbers": 1.0, "floats": 0.037, "tiny": 1e-300, "huge": 1e150}[kind]
     docs = random_docs(rng, 80, 30, 12.0) * factor
     index = segmax.build(docs, config=segmax.BuildConfig(bits=bits))
-    for _ in range(5):
+    for _ in range(times):
         query = {term: weight * (factor or 1) for term, weight in as_query(rng, 34, 12).items()}
         for hit in index.search(query, k=80):
             explained = index.explain(query, hit.id)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -21,7 +22,7 @@ pytest.importorskip("prometheus_client")
 
 import segmax
 from conftest import RANDOM, examples, random_docs
-from segmax.errors import SegmaxError
+from segmax.errors import SegmaxError, UnknownIdError
 from segmax.paper.methods import METHODS
 from segmax.search.results import Groups, Hits
 from segmax.serve.app import App
@@ -416,8 +417,72 @@ def test_searches_return_what_the_library_returns(both: Both, searches: list[tup
         check_search(both, name, message, answer)
 
 
+@PROPERTY
+@given(name=NAMES, queries=st.lists(QUERIES, max_size=5), options=OPTIONS, deeper=COUNTS)
+def test_batches_return_what_the_library_returns(
+    both: Both, name: str, queries: list[dict[str, Any]], options: dict[str, Any], deeper: int
+) -> None:
+    """Each query of a batch finds what it finds alone, with the depth and the filter that it asks for itself."""
+    if queries:
+        queries[0] = {**queries[0], "k": deeper, "where": {"year": {"$lt": 1980}}}
+    (answer,) = both.posted((f"/v1/indexes/{name}/search/batch", {"queries": queries, **options}))
+    try:
+        arguments_of({"text": "", **options})  # which are checked without queries, too
+        asked = [arguments_of({**options, **query}) for query in queries]
+        expected = [both.library[name].search(plain, **own) for plain, own in asked]
+    except SegmaxError:
+        assert answer.status_code == 422, answer.text
+        return
+    assert answer.status_code == 200, answer.text
+    found = [(exact_answer(one["hits"]), one["complete"]) for one in answer.json()["results"]]
+    assert found == [(exact_hits(hits), hits.complete) for hits in expected]
+
+
+@PROPERTY
+@given(name=NAMES, query=QUERIES, where=st.one_of(st.none(), FILTERS), row=st.integers(0, 150))
+def test_other_operations_return_what_the_library_returns(
+    both: Both, name: str, query: dict[str, Any], where: Any, row: int
+) -> None:
+    """Scores, explanations, counts, facets and documents are the library's, too."""
+    library, base = both.library[name], f"/v1/indexes/{name}"
+    plain, _ = arguments_of(query)
+    ids = library.search({"copper": 1.0} if name != "vectors" else ([1], [1.0]), k=3).ids
+    score, why, count, facets = both.posted(
+        (f"{base}/score", {**query, "ids": ids}),
+        (f"{base}/explain", {**query, "id": ids[0], "where": where}),
+        (f"{base}/count", {"where": where}),
+        (f"{base}/facets", {"field": "year", "where": where, "limit": 7}),
+    )
+    compare(score, lambda: library.score(plain, ids).tolist(), lambda found: found["scores"])
+    compare(why, lambda: library.explain(plain, ids[0], where=where).reason, lambda found: found["reason"])
+    compare(count, lambda: library.count(where), lambda found: found["count"])
+    compare(facets, lambda: library.facets("year", where, limit=7), lambda found: pairs_of(found["values"]))
+    one = both.got(f"{base}/documents/{quote(str(ids[0]), safe='')}?fields=row,metadata,vector").json()
+    assert one["row"] == library.row_of(ids[0])
+    assert one["metadata"] == library.metadata(ids[0])
+    stored = library.vectors(ids[:1])[0]
+    assert one["vector"] == {"indices": stored.indices.tolist(), "values": stored.data.astype(float).tolist()}
+    (many,) = both.posted((f"{base}/documents/get", {"rows": [row], "fields": ["row"]}))
+    compare(many, lambda: [{"id": library.id_of(row), "row": row}], lambda found: found["documents"])
+
+
 @pytest.mark.parametrize("spelling", ["1_000", "+1000", "%201000", "01000", "1000.0", "%EF%BC%91000", "1e3", "9" * 30])
 def test_an_integer_id_has_one_spelling(both: Both, spelling: str) -> None:
     """A document with an integer id is addressed by the digits of it, and by nothing else that Python reads so."""
     assert both.got("/v1/indexes/vectors/documents/1000").json()["id"] == 1000
     assert both.got(f"/v1/indexes/vectors/documents/{spelling}").status_code == 404
+
+
+def pairs_of(values: list[dict[str, Any]]) -> list[tuple[Any, int]]:
+    """Return counted values as the library does."""
+    return [(one["value"], one["count"]) for one in values]
+
+
+def compare(answer: httpx.Response, expect: Any, read: Any) -> None:
+    """Compare an answer with what the library returns, or raises."""
+    try:
+        expected, status = expect(), 200
+    except SegmaxError as error:
+        expected, status = None, 404 if isinstance(error, UnknownIdError) else 422
+    assert answer.status_code == status, answer.text
+    assert status != 200 or read(answer.json()) == expected

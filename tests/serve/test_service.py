@@ -744,7 +744,7 @@ def test_words_are_those_of_the_index_that_is_searched(tmp_path: Path) -> None:
 
     replace(0)
 
-    async def scenario(client: httpx.AsyncClient) -> int:
+    async def scenario(client: httpx.AsyncClient) -> None:
         replacing = asyncio.get_running_loop().run_in_executor(None, lambda: [replace(turn) for turn in range(1, 4)])
         count = 0
         while not replacing.done() or count < 200:
@@ -756,9 +756,8 @@ def test_words_are_those_of_the_index_that_is_searched(tmp_path: Path) -> None:
             await asyncio.sleep(0.005)
         found = await client.post("/v1/indexes/docs/terms", json={"prefix": "w3"})
         assert len(found.json()["terms"]) == 11
-        return count
 
-    assert ask(settings_for(docs=path), scenario) >= 200
+    ask(settings_for(docs=path), scenario)
 
 
 def test_a_collection_can_take_the_place_of_an_index(tmp_path: Path) -> None:

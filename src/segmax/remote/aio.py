@@ -17,7 +17,7 @@ from segmax.remote.calls import Call
 from segmax.remote.described import Described
 from segmax.remote.endpoint import Limits
 from segmax.remote.reading import Reading
-from segmax.remote.transport import AsyncTransport
+from segmax.remote.transport import AsyncTransport, Wire
 from segmax.remote.writing import Writing
 from segmax.search.inside import InsideView
 from segmax.search.methods import SearchParams
@@ -240,8 +240,19 @@ class AsyncRemoteIndex(Described):
     ) -> None:
         await self.close()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the address and the key; whoever unpickles it connects from there."""
+        return _connected_again, (type(self), self._transport.wire, self._calls.info, self._calls.limits)
+
     async def _run(self, call: Call[T]) -> T:
         return await self._transport.run(call)
+
+
+def _connected_again(kind: type[AsyncRemoteIndex], wire: Wire, info: Info, limits: Limits) -> AsyncRemoteIndex:
+    """Return what was pickled; the next request connects."""
+    made = kind(AsyncTransport(wire), info, limits)
+    made._calls.forget()
+    return made
 
 
 class AsyncRemoteCollection(AsyncRemoteIndex):

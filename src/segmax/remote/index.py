@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.errors import InputError, SegmaxError
+from segmax.base.errors import InputError
 from segmax.metadata import Scalar
 from segmax.remote.answers import FoundDocument, Info, Words
 from segmax.remote.calls import Call
@@ -358,8 +358,6 @@ class RemoteIndex(Described):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the address and the key; whoever unpickles it connects from there."""
-        if self._transport.wire.carrier is not None:
-            raise SegmaxError("a connection over a transport of your own cannot be pickled", hint="pickle its url")
         return _connected_again, (type(self), self._transport.wire, self._calls.info, self._calls.limits)
 
     def _run(self, call: Call[T]) -> T:

@@ -58,6 +58,12 @@ class Wire:
     retries: int = 3
     carrier: Any = dataclasses.field(default=None, repr=False)  #: a transport of httpx, for tests and special networks
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the address and the key; a transport is of the process that made it."""
+        if self.carrier is not None:
+            raise SegmaxError("a connection over a transport of your own cannot be pickled", hint="pickle its url")
+        return self.__dict__
+
     def options(self) -> dict[str, Any]:
         """Return the options of a client of httpx."""
         headers = {"accept-encoding": "identity", "user-agent": "segmax-client"}

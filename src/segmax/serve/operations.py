@@ -150,8 +150,10 @@ async def search_batch(context: Context, message: messages.BatchSearch) -> messa
         raise over_limit("results of a batch", service.limits.batch_results, total)
     for where in (message.where, *(query.where for query in queries)):
         service.check_where(where)
-    if message.target_recall is not None and any(query.k is not None or query.params for query in queries):
-        raise invalid(expected="one k and no params for all queries with target_recall", got="others")
+    if message.target_recall is not None and any(query.k is not None for query in queries):
+        raise invalid(option="k", expected="one number with target_recall", got="one of a query")
+    if message.target_recall is not None and any(query.params for query in queries):
+        raise invalid(expected="params or target_recall", got="both")
     max_shards = service.shards(target, message.max_shards)
     service.check_target(message)
     shared = service.params(message.params)

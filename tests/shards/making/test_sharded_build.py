@@ -38,7 +38,15 @@ def _several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_files, "_BATCH_DOCS", 32)
 
 
-@pytest.mark.parametrize(("sharding", "bits"), [("clusters", 8), ("rows", 16)])
+@pytest.mark.parametrize(
+    ("sharding", "bits"),
+    [
+        ("clusters", 8),
+        ("rows", 16),
+        pytest.param("clusters", 16, marks=pytest.mark.deep),
+        pytest.param("rows", 8, marks=pytest.mark.deep),
+    ],
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_vectors_of_several_files(tmp_path: Path, kind: str, sharding: str, bits: int) -> None:
     """Codes are those of one index, whatever the weights; without ids, rows over all files are the ids."""
