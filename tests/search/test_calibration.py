@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from conftest import refused, topic_docs, wiki_reader
 from segmax.building.points import rarity
 from segmax.building.pseudo_queries import pseudo_queries
 from segmax.errors import ConfigError, FormatError, InputError, WriteError
-from segmax.search.calibration import LEAST_DOCS, Calibration, Measured, Setting, grid, measure
+from segmax.search.calibration import GRID, LEAST_DOCS, Calibration, Measured, Setting, measure
 from segmax.search.methods import ASC, SearchParams
 from segmax.search.results import STATS_FIELDS, BatchHits, BatchStats
 from segmax.search.tuning import Targets
@@ -216,29 +215,17 @@ def test_the_document_of_a_query_does_not_count() -> None:
 
 def test_the_grid_names_careful_settings_first() -> None:
     """Skipping relies on it: no setting comes before one that is more careful in every way."""
-    for settings in (grid(100_000, 98), grid(8_800_000, 8594)):
-        values = [(p.query_mass, p.bound_mass, p.eta, p.max_clusters or math.inf) for p in settings]
-        assert len(set(values)) == len(values)
-        for i, later in enumerate(values):
-            assert not any(all(a >= b for a, b in zip(later, earlier, strict=True)) for earlier in values[:i]), later
-
-
-def test_limits_of_clusters_are_for_large_collections() -> None:
-    """A limit is measured where it may pay: from two million documents on, a smaller share where there are more."""
-
-    def limits(num_docs: int, num_clusters: int) -> list[int]:
-        return [p.max_clusters for p in grid(num_docs, num_clusters) if p.max_clusters is not None]
-
-    assert limits(1_999_999, 2000) == []
-    assert 0 < min(limits(2_000_000, 2000)) <= max(limits(2_000_000, 2000)) < 2000
-    assert max(limits(8_800_000, 8594)) / 8594 < max(limits(4_400_000, 4297)) / 4297
+    values = [(p.query_mass, p.bound_mass, p.eta) for p in GRID]
+    assert len(set(values)) == len(values)
+    for i, later in enumerate(values):
+        assert not any(all(a >= b for a, b in zip(later, earlier, strict=True)) for earlier in values[:i])
 
 
 def test_settings_that_0_2_does_not_know_are_stored_apart() -> None:
-    """It reads the others, and would take these for settings with the same η that bound all terms of all clusters."""
+    """It reads the others, and would take these for settings with the same η that bound all terms."""
     settings = [
         Setting(params=params, recall=0.5, error=0.1, cost=0.3)
-        for params in (ASC(eta=0.9), ASC(eta=0.9, bound_mass=0.8), ASC(max_clusters=7))
+        for params in (ASC(eta=0.9), ASC(eta=0.9, bound_mass=0.8), ASC(bound_mass=0.7))
     ]
     measured = Measured(k=3, source="given queries", num_queries=2, settings=tuple(settings))
     assert measured.to_dict()["settings"] == [settings[0].to_dict()]
@@ -254,6 +241,8 @@ def test_a_build_calibrates() -> None:
     built = segmax.build(collection(), config=segmax.BuildConfig(seed=3))
     assert [(m.k, m.source) for m in built.calibration.measured] == [(k, "pseudo-queries") for k in (10, 100, 1000)]
     assert "pseudo-queries" in str(built.calibration)
+    bounds = [any(s.params.bound_mass < 1 for s in m.settings) for m in built.calibration.measured]
+    assert bounds == [True, True, False]
     assert segmax.build(collection(), config=segmax.BuildConfig(calibrate=False)).calibration == Calibration()
     assert segmax.build(collection(300)).calibration == Calibration()
     with refused(ConfigError, option="calibrate", expected="True or False"):

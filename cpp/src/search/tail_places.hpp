@@ -85,6 +85,7 @@ public:
             }
             return;
         }
+        context_.stats().entries_read += count * kEntriesPerSearch;
         const EntryList<Code>* list = nullptr;
         const std::uint16_t* from = nullptr;
         for (std::size_t i = 0; i < count; ++i) {
@@ -99,6 +100,8 @@ public:
     }
 
 private:
+    /// A search for the entries of a tile takes as long as passing over so many.
+    static constexpr std::uint64_t kEntriesPerSearch = 20;
     using Guess = TailBuffers::Guess;
 
     /// Where the entries of a term in the clusters that have it may begin, and asks for their memory.

@@ -343,7 +343,6 @@ class CollectionReader(abc.ABC):
         def search(batch: Csr, k: int, params: SearchParams) -> BatchHits:
             return self._found(state, batch, [k], [core_params(params)], count, [None])
 
-        # No limits of clusters: the collection may grow, and they would not.
         measured = measured_on(search, self._batch(state, queries), k, state.num_docs, seed)
         return self.calibration.with_measured(measured)
 

@@ -169,7 +169,7 @@ class Ranking(NamedTuple):
             msg = f"expected numbers of rows, got {min(rows)} and {max(rows)}"
             raise ValueError(msg)
         found = record(said["stats"])
-        stats = [int(flag(found[name])) if name in _FLAGS else _counter(found[name]) for name in STATS_FIELDS]
+        stats = [int(flag(found[name])) if name in _FLAGS else _counter(found.get(name, 0)) for name in STATS_FIELDS]
         complete = None if said.get("complete") is None else flag(said["complete"])
         scores = list(map(float, _of_types([hit["score"] for hit in hits], {float, int}, "score")))
         return cls(rows, scores, _of_types([hit["id"] for hit in hits], {int, str}, "id"), stats, complete, hits)

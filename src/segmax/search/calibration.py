@@ -86,35 +86,16 @@ _SETTINGS = (
     (0.98, 1.0), (0.98, 0.95), (0.97, 1.0), (0.97, 0.95), (0.97, 0.91),
     (0.95, 1.0), (0.95, 0.95), (0.93, 1.0), (0.93, 0.95),
 )  # fmt: skip
-#: as (bound_mass, eta),
+#: and as (bound_mass, eta), for up to so many results: beyond, blocks that need not be looked at cost more than bounds.
+#: Limits of clusters are not among them: choosing clusters costs more than it saves so far.
+_MOST_RESULTS_FOR_BOUNDS = 100
 _BOUND_SETTINGS = ((0.95, 1.0), (0.95, 0.95), (0.9, 1.0), (0.9, 0.97), (0.9, 0.95), (0.9, 0.92), (0.8, 0.97))
 GRID = (
     *(ASC(eta=eta, query_mass=mass) for mass, eta in _SETTINGS),
     *(ASC(eta=eta, bound_mass=mass) for mass, eta in _BOUND_SETTINGS),
 )
-#: and for limits of clusters, in collections of so many documents, as (bound_mass, eta).
-_LEAST_DOCS_FOR_LIMITS = 2_000_000
-_LIMITED_SETTINGS = ((1.0, 1.0), (0.9, 0.97), (0.9, 0.95))
-#: A share of the clusters that has nearly all of ten results among so many documents. It falls with their number.
-_SHARE, _SHARE_DOCS, _SHARE_POWER = 0.03, 8_800_000, 0.55
-_SHARES = (8.0, 5.6, 4.0, 2.8, 2.0, 1.4, 1.0)  #: of it, the most careful first
 _KEPT = ("eta", "query_mass")  #: what calibrations of 0.2 have of a setting,
-_ADDED = ("bound_mass", "max_clusters")  #: and what those of 0.3 add
-
-
-def grid(num_docs: int, num_clusters: int) -> tuple[ASC, ...]:
-    """Return the settings to measure, each after those that are more careful in every way."""
-    if num_docs < _LEAST_DOCS_FOR_LIMITS:
-        return GRID
-    share = _SHARE * (_SHARE_DOCS / num_docs) ** _SHARE_POWER
-    limits = dict.fromkeys(math.ceil(factor * share * num_clusters) for factor in _SHARES)
-    limited = (
-        ASC(max_clusters=limit, bound_mass=mass, eta=eta)
-        for mass, eta in _LIMITED_SETTINGS
-        for limit in limits
-        if limit < num_clusters
-    )
-    return (*GRID, *limited)
+_ADDED = ("bound_mass",)  #: and what those of 0.3 add
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -126,7 +107,7 @@ class Setting:
     error: float  #: standard error of that mean
     cost: float  #: work, as a share of that of exact search
 
-    def to_dict(self) -> dict[str, float | None]:
+    def to_dict(self) -> dict[str, float]:
         """Return the setting as plain values."""
         chosen = {name: getattr(self.params, name) for name in _KEPT}
         if not self.is_plain:
@@ -358,9 +339,7 @@ def checked_target(target_recall: float) -> float:
 
 
 def _params_text(params: ASC) -> str:
-    shown = [f"{name}={getattr(params, name):g}" for name in (*_KEPT, "bound_mass") if getattr(params, name) != 1.0]
-    if params.max_clusters is not None:
-        shown.append(f"max_clusters={params.max_clusters}")
+    shown = [f"{name}={getattr(params, name):g}" for name in (*_KEPT, *_ADDED) if getattr(params, name) != 1.0]
     return f"ASC({', '.join(shown)})"
 
 
@@ -374,7 +353,7 @@ def measure(
     num_docs: int,
     source: Source,
     own_rows: NDArray[np.int64] | None = None,
-    settings: Iterable[ASC] = GRID,
+    settings: Iterable[ASC] | None = None,
 ) -> Measured | None:
     """Measure settings on queries; None where no query finds anything.
 
@@ -391,7 +370,7 @@ def measure(
     own_rows
         The document that a query was made of: it is found by any setting, so it does not count.
     settings
-        What to measure, each after those that are more careful in every way.
+        What to measure, each after those that are more careful in every way; None: what may pay at this k.
     """
     num_terms = np.diff(queries.indptr)
     exact = search(queries, k, _EXACT)
@@ -402,6 +381,8 @@ def measure(
         return None
     exact_cost = COST.of(exact.stats, k, num_docs)[asked].mean()
     found: list[Setting] = []
+    if settings is None:
+        settings = [one for one in GRID if one.bound_mass == 1.0 or k <= _MOST_RESULTS_FOR_BOUNDS]
     for params in settings:
         if any(_is_less_careful(params, s.params) and s.recall < _LEAST_RECALL for s in found):
             continue
@@ -429,10 +410,7 @@ def _result_keys(hits: BatchHits, without: NDArray[np.int64] | None) -> _Keys:
 
 
 def _is_less_careful(params: ASC, other: ASC) -> bool:
-    def cares(one: ASC) -> tuple[float, ...]:
-        return one.eta, one.query_mass, one.bound_mass, math.inf if one.max_clusters is None else one.max_clusters
-
-    return all(mine <= theirs for mine, theirs in zip(cares(params), cares(other), strict=True))
+    return all(getattr(params, name) <= getattr(other, name) for name in (*_KEPT, *_ADDED))
 
 
 def _mean_recall(loss: NDArray[np.float64]) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from segmax.base.display import counted, printable
 from segmax.base.errors import IndexClosedError, SegmaxError, UnknownIdError
 from segmax.metadata import Metadata, Scalar, Where
 from segmax.search.arguments import EXACT, MOST_RESULTS, checked_k, core_params, input_error, num_threads, per_query
-from segmax.search.calibration import Calibration, Expectation, grid
+from segmax.search.calibration import Calibration, Expectation
 from segmax.search.engine import Engine, check_environment
 from segmax.search.explain import explain
 from segmax.search.inside import InsideView, inside
@@ -498,8 +498,7 @@ class Index:
         k = checked_k(k)
         self.calibration.expectation(k, target_recall)  # raises if the target is invalid
         search = partial(self._searched, threads=num_threads(threads))
-        settings = grid(self.num_docs, self.num_clusters)
-        measured = measured_on(search, self._batch(queries), k, self.num_docs, seed, settings)
+        measured = measured_on(search, self._batch(queries), k, self.num_docs, seed)
         self._set_calibration(self.calibration.with_measured(measured))
         if self._path is not None:
             changes = {"calibration": self.calibration.to_list()}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from segmax.base.checks import checked_int
 from segmax.base.errors import ConfigError, InputError
 from segmax.metadata import Where
 from segmax.search.arguments import EXACT
-from segmax.search.calibration import GRID, MOST_QUERIES, Calibration, Measured, Search, measure
+from segmax.search.calibration import MOST_QUERIES, Calibration, Measured, Search, measure
 from segmax.search.methods import ASC
 from segmax.search.queries import Wanted
 from segmax.vectors.csr import Csr
@@ -57,13 +57,11 @@ class Targets:
             return chosen
 
 
-def measured_on(
-    search: Search, queries: Csr, k: int, num_docs: int, seed: int, settings: Iterable[ASC] = GRID
-) -> Measured:
+def measured_on(search: Search, queries: Csr, k: int, num_docs: int, seed: int) -> Measured:
     """Measure settings on given queries, or on a sample if there are many; raise InputError if none finds anything."""
     rows = sample_rows(queries.num_rows, MOST_QUERIES, checked_int("seed", seed, 0))
     batch = selected_rows(queries, rows)
-    measured = measure(search, batch, k, num_docs, "given queries", settings=settings)
+    measured = measure(search, batch, k, num_docs, "given queries")
     if measured is None:
         raise InputError(expected="queries that find something", got=f"{batch.num_rows} without a single result")
     return measured
