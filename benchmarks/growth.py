@@ -1,9 +1,10 @@
-"""How search grows with real documents: `python -m benchmarks.growth --help`.
+"""How search grows with the number of documents: `python -m benchmarks.growth --help`.
 
-Documents are prefixes of one fixed shuffle of Wikipedia passages, so every size is a fair sample of the same kind.
-Generated collections repeat what their sources have and flatter every engine; growth is measured here. Latencies are
-times in the core on one thread, the fastest of several passes per query. With `--budgets`, budgets are shares of the
-mean latency of exact search, measured on the other half of the queries.
+Real documents are prefixes of one fixed shuffle of Wikipedia passages, so every size is a fair sample of the same kind.
+There are 656,250 of them; larger sizes are generated from them (`--generate`), and generated collections flatter every
+engine: they repeat what their sources have. Latencies are times in the core on one thread, the fastest of several
+passes per query; the methods take turns pass by pass. With `--budgets`, budgets are shares of the mean latency of exact
+search, measured on the other half of the queries.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,15 +23,19 @@ from numpy.typing import NDArray
 
 import segmax
 from benchmarks import wiki
+from benchmarks.generated import Generator
+from segmax import Index
 from segmax.search.methods import SearchParams
 
 SIZES = (82_000, 164_000, 328_000, 656_250)
 KS = (10, 100, 1000)
 METHODS: dict[str, SearchParams] = {
     "exact": segmax.ASC(),
-    "mu=.9": segmax.ASC(mu=0.9),
     "mu=.7": segmax.ASC(mu=0.7),
-    "mu=.5": segmax.ASC(mu=0.5),
+    "eta=.95": segmax.ASC(eta=0.95),
+    "eta=.92": segmax.ASC(eta=0.92),
+    "bound_mass=.9, eta=.95": segmax.ASC(bound_mass=0.9, eta=0.95),
+    "a tenth of the clusters": segmax.ASC(),  # see methods_for
     "exhaustive": segmax.Exhaustive(),
 }
 BUDGETS = (0.25, 0.5, 0.75)
@@ -43,14 +50,27 @@ class Latency(NamedTuple):
     swept: float
 
 
-def measure(index: segmax.Index, queries: Any, k: int, params: SearchParams, passes: int, exact: Any) -> Latency:
-    """Search all queries a few times."""
-    fastest: NDArray[Any] | None = None
+def methods_for(index: segmax.Index) -> dict[str, SearchParams]:
+    """Return the methods to measure on an index."""
+    return METHODS | {"a tenth of the clusters": segmax.ASC(max_clusters=max(1, index.num_clusters // 10))}
+
+
+def measure(
+    index: segmax.Index, queries: Any, k: int, methods: dict[str, SearchParams], passes: int, exact: Any
+) -> dict[str, Latency]:
+    """Search all queries a few times with every method, pass by pass."""
+    fastest: dict[str, NDArray[Any]] = {}
+    last: dict[str, segmax.typing.BatchHits] = {}
     for _ in range(passes):
-        hits = index.search_batch(queries, k=k, params=params, threads=1)
-        took = hits.stats.elapsed_ns / 1e6
-        fastest = took if fastest is None else np.minimum(fastest, took)
-    assert fastest is not None
+        for name, params in methods.items():
+            hits = index.search_batch(queries, k=k, params=params, threads=1)
+            took = hits.stats.elapsed_ns / 1e6
+            fastest[name] = np.minimum(fastest[name], took) if name in fastest else took
+            last[name] = hits
+    return {name: _latency(fastest[name], hits, exact) for name, hits in last.items()}
+
+
+def _latency(fastest: NDArray[Any], hits: segmax.typing.BatchHits, exact: Any) -> Latency:
     found = [
         len(np.intersect1d(one[one >= 0], two)) / max(1, int((one >= 0).sum()))
         for one, two in zip(exact, hits.rows, strict=True)
@@ -65,22 +85,39 @@ def exponent(sizes: list[int], values: list[float]) -> float:
     return math.log(values[-1] / values[0]) / math.log(sizes[-1] / sizes[0])
 
 
-def grow(docs: sp.csr_matrix, queries: sp.csr_matrix, sizes: list[int], passes: int) -> segmax.Index:
-    """Print a table per k, and return the largest index."""
-    found: dict[tuple[int, str], list[Latency]] = {}
+def indexes(sizes: list[int], generated: list[int], docs: sp.csr_matrix, queries: sp.csr_matrix) -> Iterator[Index]:
+    """Build the indexes one after the other, real documents first; each is gone when the next is asked for."""
     for size in sizes:
-        index = segmax.build(docs[:size], threads=2, calibrate=False)
+        yield segmax.build(docs[:size].astype(np.float32), threads=2, calibrate=False)
+    if not generated:
+        return
+    generator = Generator.fit(docs, queries=queries)
+    mean_terms = docs.nnz / docs.shape[0]
+    for size in generated:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "generated.segmax"
+            segmax.build(generator.batches(size, mean_terms), path=path, threads=2, calibrate=False).close()
+            with segmax.open(path, preload=True) as index:
+                yield index
+
+
+def grow(found: Iterator[Index], labels: list[str], queries: sp.csr_matrix, passes: int) -> Index:
+    """Print a table per k, and return the last index."""
+    figures: dict[tuple[int, str], list[Latency]] = {}
+    sizes = []
+    for label, index in zip(labels, found, strict=True):
+        sizes.append(index.num_docs)
         per_posting = sum(index.sizes().values()) / index.num_postings
-        sys.stdout.write(f"{size:,} documents: {per_posting:.2f} bytes per posting\n")
+        sys.stdout.write(f"{label} documents: {per_posting:.2f} bytes per posting\n")
         for k in KS:
             exact = index.search_batch(queries, k=k, params=segmax.Exhaustive()).rows
-            for name, params in METHODS.items():
-                found.setdefault((k, name), []).append(measure(index, queries, k, params, passes, exact))
+            for name, latency in measure(index, queries, k, methods_for(index), passes, exact).items():
+                figures.setdefault((k, name), []).append(latency)
     for k in KS:
-        sys.stdout.write(f"\n| k = {k} | {' | '.join(f'{size:,}' for size in sizes)} | exponent | recall | swept |\n")
-        sys.stdout.write(f"|{' --- |' * (len(sizes) + 4)}\n")
+        sys.stdout.write(f"\n| k = {k} | {' | '.join(labels)} | exponent | recall | swept |\n")
+        sys.stdout.write(f"|{' --- |' * (len(labels) + 4)}\n")
         for name in METHODS:
-            rows = found[k, name]
+            rows = figures[k, name]
             cells = [f"{row.mean:.3f} ({row.p99:.2f})" for row in rows]
             growth = exponent(sizes, [row.mean for row in rows]) if len(sizes) > 1 else math.nan
             last = rows[-1]
@@ -95,13 +132,13 @@ def budgets(index: segmax.Index, queries: sp.csr_matrix, passes: int) -> None:
     chosen, shown = queries[::2], queries[1::2]
     k = 10
     known = index.search_batch(chosen, k=k, params=segmax.Exhaustive()).rows
-    mean = measure(index, chosen, k, segmax.ASC(), passes, known).mean
+    mean = measure(index, chosen, k, {"exact": segmax.ASC()}, passes, known)["exact"].mean
     exact = index.search_batch(shown, k=k, params=segmax.Exhaustive()).rows
     sys.stdout.write(
         f"\nexact: {mean:.3f} ms\n| budget | ms | mean | p99 | recall |\n| --- | --- | --- | --- | --- |\n"
     )
-    for share in BUDGETS:
-        row = measure(index, shown, k, segmax.ASC(budget_ms=share * mean), passes, exact)
+    methods: dict[str, SearchParams] = {str(share): segmax.ASC(budget_ms=share * mean) for share in BUDGETS}
+    for share, row in zip(BUDGETS, measure(index, shown, k, methods, passes, exact).values(), strict=True):
         sys.stdout.write(f"| {share:.0%} | {share * mean:.3f} | {row.mean:.3f} | {row.p99:.3f} | {row.recall:.3f} |\n")
 
 
@@ -109,14 +146,19 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=__doc__.splitlines()[0])
     parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="the folder of the wiki vectors")
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of documents")
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES, help="numbers of real documents")
+    parser.add_argument("--generate", type=int, nargs="+", default=[], help="numbers of generated documents")
     parser.add_argument("--queries", type=int, default=600, help="how many queries")
     parser.add_argument("--passes", type=int, default=5, help="the fastest of so many passes counts")
-    parser.add_argument("--budgets", action="store_true", help="also measure budgets, on the largest size")
+    parser.add_argument("--budgets", action="store_true", help="also measure budgets, on the largest size; not with --generate")
     args = parser.parse_args()
-    docs, queries = wiki.load_set(args.wiki, "large", max(args.sizes))
-    docs, queries = docs.astype(np.float32), queries[: args.queries].astype(np.float32)
-    largest = grow(docs, queries, sorted(args.sizes), args.passes)
+    sizes, generated = sorted(args.sizes), sorted(args.generate)
+    if args.budgets and generated:
+        parser.error("expected --budgets without --generate, got both: pass one of them")
+    docs, queries = wiki.load_set(args.wiki, "large", None if generated else max(sizes))
+    queries = queries[: args.queries].astype(np.float32)
+    labels = [f"{size:,}" for size in sizes] + [f"{size:,} generated" for size in generated]
+    largest = grow(indexes(sizes, generated, docs, queries), labels, queries, args.passes)
     if args.budgets:
         budgets(largest, queries, args.passes)
 

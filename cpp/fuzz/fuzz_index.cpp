@@ -86,6 +86,9 @@ SearchParams random_params(const Index& index, Random& random) {
     SearchParams params = variants[draw(random, 0, variants.size() - 1)];
     std::tie(params.mu, params.eta) = kFactors[draw(random, 0, std::size(kFactors) - 1)];
     if (index.num_positions() > 0) params.watch = static_cast<Position>(draw(random, 0, index.num_positions() - 1));
+    if (params.method == Method::asc && draw(random, 0, 2) == 0) {
+        params.max_clusters = static_cast<std::uint32_t>(draw(random, 1, 9));
+    }
     if (draw(random, 0, 2) == 0) {
         params.mask = make_mask(index, [&, share = draw(random, 1, 8)](Row) { return draw(random, 0, 7) < share; });
     }

@@ -282,6 +282,12 @@ TEST(parts_share_max_clusters) {
                     if (result.stats.budget_hit == 0) CHECK(hits_of(result) == first(all, k));
                     num_missing += hits_of(result) == first(all, k) ? 0 : 1;
                     num_complete += result.stats.budget_hit == 0 && max_clusters < 20 ? 1 : 0;
+                    const SearchStats& stats = result.stats;
+                    std::uint64_t num_clusters = 0;
+                    for (const Part& part : mixed.parts) num_clusters += part.index->num_clusters();
+                    CHECK_EQ(stats.clusters_visited + stats.clusters_pruned + stats.clusters_tied +
+                                 stats.clusters_stopped + stats.clusters_limited + stats.clusters_zero,
+                             num_clusters);
                 }
             }
         }

@@ -170,6 +170,9 @@ void use_damaged(const Index& index, Random& random) {
             params.mu = mu;
             params.eta = eta;
             params.watch = static_cast<Position>(draw(random, 0, index.num_positions() - 1));
+            if (params.method == Method::asc && draw(random, 0, 1) == 0) {
+                params.max_clusters = static_cast<std::uint32_t>(draw(random, 1, 9));
+            }
             if (draw(random, 0, 3) == 0) {
                 params.mask = make_mask(index, [&, share = draw(random, 0, 8)](Row) {
                     return draw(random, 0, share == 0 ? 99 : 7) < std::max<std::uint64_t>(share, 1);
@@ -564,6 +567,7 @@ TEST(search_survives_damage_in_large_clusters) {
             params.hooks.sweep = draw(random, 0, 1) == 0;
             params.hooks.all_tiles = static_cast<std::uint32_t>(draw(random, 0, 1)) * 2048;
             params.mu = draw(random, 0, 1) == 0 ? 0.7 : 1.0;
+            if (method == Method::asc) params.max_clusters = static_cast<std::uint32_t>(draw(random, 0, 5));
             check_plausible(index, search(index, random_query(index, random, 6, 50), 10, params), 10);
         }
     });

@@ -245,7 +245,7 @@ private:
             left_out = s_.chosen[cluster] == 0 && gate.max_bound(cluster) >= least;
         }
         if (left_out && !stopped_ && !context_.top().full() && !context_.params.may_lack) return false;
-        limited_ = left_out || ((stopped_ || blocks_left() == 0) && blocks_.any(least));
+        limited_ = terms_.is_cut() || left_out || ((stopped_ || blocks_left() == 0) && blocks_.any(least));
         count_clusters();
         return true;
     }
