@@ -26,6 +26,8 @@ from benchmarks import wiki
 from benchmarks.generated import Generator
 from segmax import Index
 from segmax.search.methods import SearchParams
+from segmax.search.opening import open_index
+from segmax.search.results import BatchHits
 
 SIZES = (82_000, 164_000, 328_000, 656_250)
 KS = (10, 100, 1000)
@@ -60,7 +62,7 @@ def measure(
 ) -> dict[str, Latency]:
     """Search all queries a few times with every method, pass by pass."""
     fastest: dict[str, NDArray[Any]] = {}
-    last: dict[str, segmax.typing.BatchHits] = {}
+    last: dict[str, BatchHits] = {}
     for _ in range(passes):
         for name, params in methods.items():
             hits = index.search_batch(queries, k=k, params=params, threads=1)
@@ -70,7 +72,7 @@ def measure(
     return {name: _latency(fastest[name], hits, exact) for name, hits in last.items()}
 
 
-def _latency(fastest: NDArray[Any], hits: segmax.typing.BatchHits, exact: Any) -> Latency:
+def _latency(fastest: NDArray[Any], hits: BatchHits, exact: Any) -> Latency:
     found = [
         len(np.intersect1d(one[one >= 0], two)) / max(1, int((one >= 0).sum()))
         for one, two in zip(exact, hits.rows, strict=True)
@@ -97,7 +99,7 @@ def indexes(sizes: list[int], generated: list[int], docs: sp.csr_matrix, queries
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "generated.segmax"
             segmax.build(generator.batches(size, mean_terms), path=path, threads=2, calibrate=False).close()
-            with segmax.open(path, preload=True) as index:
+            with open_index(path, preload=True) as index:
                 yield index
 
 
@@ -150,7 +152,9 @@ def main() -> None:
     parser.add_argument("--generate", type=int, nargs="+", default=[], help="numbers of generated documents")
     parser.add_argument("--queries", type=int, default=600, help="how many queries")
     parser.add_argument("--passes", type=int, default=5, help="the fastest of so many passes counts")
-    parser.add_argument("--budgets", action="store_true", help="also measure budgets, on the largest size; not with --generate")
+    parser.add_argument(
+        "--budgets", action="store_true", help="also measure budgets, on the largest size; not with --generate"
+    )
     args = parser.parse_args()
     sizes, generated = sorted(args.sizes), sorted(args.generate)
     if args.budgets and generated:

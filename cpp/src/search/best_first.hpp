@@ -69,9 +69,10 @@ public:
     /// `max_clusters` is how many clusters are visited at most, 0 where that is no limit.
     explicit BestFirst(Context<Code, Acc>& context, std::uint32_t max_clusters = 0)
         : context_(context),
-          max_clusters_(max_clusters < context.index.num_clusters() ? max_clusters : 0),
+          way_(way_of(context, max_clusters)),
+          max_clusters_(max_clusters == 0 ? context.index.num_clusters() : max_clusters),
           s_(context.scratch.best_first),
-          terms_(context, affordable_bounds(context)),
+          terms_(context, way_ == Way::lighter ? left_for_bounds(context) : kUnlimited),
           tails_(context),
           blocks_(context, terms_, tails_),
           scorer_(context, terms_, tails_, blocks_, context.params.eta, 1.0),
@@ -90,7 +91,7 @@ public:
             count_clusters();
             return true;
         }
-        if (max_clusters_ != 0) return run_best_clusters(k);
+        if (way_ == Way::clusters) return run_best_clusters(k);
         if (context_.index.num_tiles() <= context_.params.hooks.all_tiles) {
             blocks_.bound_all();
             score_first(kFirstBlocks + k);
@@ -123,12 +124,39 @@ private:
     static constexpr std::size_t kLargeSpanShare = 8;
     static constexpr std::size_t kLargeTiles = 4096;
 
-    /// What reading bounds may cost, so that a budget is left for the first blocks; no limit without a budget.
-    static double affordable_bounds(const Context<Code, Acc>& context) {
-        if (context.params.budget_ms == 0) return std::numeric_limits<double>::infinity();
+    static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+    static constexpr std::uint32_t kFewClusters = 8;
+    static constexpr double kScoringTerm = 2900;  ///< of a budget, what is left for blocks, for each term
+
+    /// How bounds are made: of all blocks, of those of the best clusters, or of the heaviest terms alone, where a
+    /// budget leaves no time for choosing clusters.
+    enum class Way { all, clusters, lighter };
+
+    static Way way_of(const Context<Code, Acc>& context, std::uint32_t max_clusters) {
+        const bool limited = max_clusters > 0 && max_clusters < context.index.num_clusters();
+        if (limited || context.params.budget_ms == 0) return limited ? Way::clusters : Way::all;
+        const double left = left_for_bounds(context);
+        if (bounds_cost(context) <= left) return Way::all;
+        // In small collections bounds of fewer terms find more.
+        const bool is_large = context.index.num_tiles() > context.params.hooks.all_tiles;
+        const double least = gate_cost(context) + kFewClusters * cluster_cost(context);
+        return is_large && least <= left ? Way::clusters : Way::lighter;
+    }
+
+    /// What bounds may cost, so that a budget is left for the first blocks.
+    static double left_for_bounds(const Context<Code, Acc>& context) {
         return context.params.budget_ms * 1e6 - Costs::kStart -
                Costs::kTerm * static_cast<double>(context.terms().size()) -
                Costs::kColdBlock * static_cast<double>(kFewBlocks) * block_cost(context);
+    }
+
+    /// How many clusters to visit: with a budget as many as will fit, once their blocks are looked at.
+    std::size_t clusters_that_fit() const {
+        if (context_.params.budget_ms == 0) return max_clusters_;
+        const double scoring = kScoringTerm * static_cast<double>(context_.terms().size());
+        const double count = (context_.time_left() - scoring) / cluster_cost(context_);
+        return std::clamp<std::size_t>(static_cast<std::size_t>(std::max(0.0, count)), kFewClusters,
+                                       std::max(max_clusters_, kFewClusters));
     }
 
     /// Of the first blocks, how many to look at: with a budget no more than will fit, but one batch at least.
@@ -225,7 +253,11 @@ private:
         gate.bound_all(gate_mass(context_.params));
         const std::uint32_t num_clusters = context_.index.num_clusters();
         context_.stats().segments_read = num_clusters;
-        gate.best(max_clusters_, s_.clusters);
+        const std::size_t count = std::min<std::size_t>(clusters_that_fit(), max_clusters_);
+        gate.best(count, s_.clusters);
+        // Results may end below an estimate of θ.
+        context_.threshold_estimate = 0;
+        context_.result.threshold_estimate = 0;
         blocks_.bound_clusters(s_.clusters);
         score_first(kFirstBlocks + k);
         context_.check_stop();
@@ -244,7 +276,8 @@ private:
         for (std::uint32_t cluster = 0; cluster < num_clusters && !left_out; ++cluster) {
             left_out = s_.chosen[cluster] == 0 && gate.max_bound(cluster) >= least;
         }
-        if (left_out && !stopped_ && !context_.top().full() && !context_.params.may_lack) return false;
+        const bool may_lack = context_.params.may_lack || count < max_clusters_ || stopped_;
+        if (left_out && !may_lack && !context_.top().full()) return false;
         limited_ = terms_.is_cut() || left_out || ((stopped_ || blocks_left() == 0) && blocks_.any(least));
         count_clusters();
         return true;
@@ -311,6 +344,7 @@ private:
     }
 
     Context<Code, Acc>& context_;
+    Way way_;
     std::uint32_t max_clusters_;
     BestFirstBuffers& s_;
     BoundTerms<Code, Acc> terms_;

@@ -19,7 +19,12 @@ struct Costs {
     static constexpr double kTerm = 500;              ///< opening a term
     static constexpr double kRowTile = 1.6;           ///< a tile of a row of block maxima, read in order
     static constexpr double kEntry = .8;              ///< an entry of a tail term, added to bounds
-    static constexpr double kFoundCluster = 30;       ///< finding those of a term in a cluster, and adding them
+    static constexpr double kTile = 4;                ///< clearing and collecting the bounds of a tile,
+    static constexpr double kTileQuads = 5;           ///< and making and collecting those of its quads
+    static constexpr double kGateCluster = 5;         ///< ranking a cluster by its bound,
+    static constexpr double kCluster = 250;           ///< clearing and collecting the bounds of its blocks,
+    static constexpr double kClusterRow = 6;          ///< each row of block maxima there, out of order,
+    static constexpr double kFoundCluster = 30;       ///< and finding and adding the entries of a term
     static constexpr double kBlock = 120;             ///< looking up a block, and
     static constexpr double kBlockTerm = 6.2;         ///< for each term, and
     static constexpr std::size_t kManyResults = 500;  ///< where more are wanted,
@@ -75,8 +80,32 @@ double bound_cost(const Context<Code, Acc>& context, const TermView<Code>& term)
 /// What the bounds of all blocks cost.
 template <class Code, class Acc>
 double bounds_cost(const Context<Code, Acc>& context) {
-    double cost = context.params.mask ? Costs::kMaskedBlock * context.index.num_blocks() : 0;
+    const double quads = context.index.num_tiles() <= context.params.hooks.all_tiles ? 0 : Costs::kTileQuads;
+    double cost = (Costs::kTile + quads) * context.index.num_tiles();
+    if (context.params.mask) cost += Costs::kMaskedBlock * context.index.num_blocks();
     for (const auto& term : context.terms()) cost += bound_cost(context, term);
+    return cost;
+}
+
+/// What the bounds of all clusters cost.
+template <class Code, class Acc>
+double gate_cost(const Context<Code, Acc>& context) {
+    const double lines = 1.0 * context.index.num_clusters() * context.index.num_segments() / kTileBlocks;
+    double cost = Costs::kGateCluster * context.index.num_clusters();
+    for (const auto& term : context.terms()) {
+        cost += term.wide ? Costs::kRowTile * lines : Costs::kEntry * term.num_pairs;
+    }
+    return cost;
+}
+
+/// What the bounds of the blocks of one cluster cost.
+template <class Code, class Acc>
+double cluster_cost(const Context<Code, Acc>& context) {
+    double cost = Costs::kCluster;
+    for (const auto& term : context.terms()) {
+        const double share = term.wide ? 1.0 : 1.0 * term.num_pairs / context.index.num_clusters();
+        cost += term.head ? Costs::kClusterRow : Costs::kFoundCluster * share;
+    }
     return cost;
 }
 

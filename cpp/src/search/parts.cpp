@@ -68,9 +68,9 @@ public:
             params_.max_clusters = 0;
             params_.may_lack = given_.may_lack;
             result_.hits.clear();
-            for (const auto count : {&SearchStats::clusters_visited, &SearchStats::clusters_pruned,
-                                     &SearchStats::clusters_tied, &SearchStats::clusters_stopped,
-                                     &SearchStats::clusters_limited, &SearchStats::budget_hit}) {
+            for (const auto count :
+                 {&SearchStats::clusters_visited, &SearchStats::clusters_pruned, &SearchStats::clusters_tied,
+                  &SearchStats::clusters_stopped, &SearchStats::clusters_limited, &SearchStats::budget_hit}) {
                 result_.stats.*count = 0;
             }
             search_all();

@@ -145,8 +145,9 @@ class ASC(TermParams):
         less than 1 loses little.
     budget_ms
         Stop between two batches of blocks after this time and return the best that was seen. Where making all bounds
-        would take too long, they are made of the heaviest terms only. `hits.complete` tells whether anything was left
-        out. A budget that is not reached changes nothing.
+        would take too long, they are made of the heaviest terms only; in collections of more than two million
+        documents, of the blocks of as many of the best clusters as fit. `hits.complete` tells whether anything was
+        left out. A budget that is not reached changes nothing.
     max_blocks
         Score at most this many blocks, those with the best bounds.
     bound_mass
