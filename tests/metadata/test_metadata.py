@@ -26,12 +26,14 @@ from segmax.metadata import (
     Metadata,
     Schema,
     Where,
+    evaluating,
     merge_metadata,
     pack_metadata,
     packing,
     parse_where,
     store,
 )
+from segmax.metadata import where as where_module
 from segmax.metadata.values import MISSING, find
 from segmax.search.queries import FilterParser
 
@@ -205,6 +207,39 @@ def test_fields_without_columns_match_as_well(given: list[dict[str, Any] | None]
     assert metadata.rows(where).tolist() == [twin.matches(where, document) for document in given]
     for field in FIELDS:
         assert _counts(metadata, field) == twin.facet(given, field)
+
+
+@settings(max_examples=examples(50))
+@given(st.lists(documents, max_size=25), filters)
+def test_lists_that_many_tests_are_asked_about_match_as_well(
+    given: list[dict[str, Any] | None], where: dict[str, Any]
+) -> None:
+    """What is found in a list once, for all tests, is what each finds element by element."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packing, "MOST_FIELDS", 1)
+        patch.setattr(evaluating, "_FEW_TESTS", 0)
+        assert Metadata.from_rows(given).rows(where).tolist() == [twin.matches(where, document) for document in given]
+
+
+@pytest.mark.parametrize(
+    ("operator", "nested"),
+    [("$ne", False), ("$ne", True), ("$contains", False), ("$lt", False), ("$prefix", False), ("$in", False)],
+)
+def test_many_tests_go_through_a_list_once(monkeypatch: pytest.MonkeyPatch, operator: str, nested: bool) -> None:
+    """Not once each: 60 tests of 10 documents with 100 values look at no more than these and what they compare with."""
+    long = "k" * 200  # without columns
+    given = [{long: [[f"v{i}"] if nested else f"v{i}" for i in range(100)], "n": row} for row in range(10)]
+    metadata = Metadata.from_rows(given)
+    looked: list[Any] = []
+    for name in ("value_key", "same", "is_ordered"):
+        really = getattr(where_module, name)
+        monkeypatch.setattr(where_module, name, lambda *args, _really=really: looked.append(args) or _really(*args))
+    wanted = [[f"w{j}"] if nested or operator == "$in" else f"w{j}" for j in range(60)]
+    where = {"$not": {"$or": [{long: {operator: one}} for one in wanted]}}
+    expected = [twin.matches(where, document) for document in given]
+    looked.clear()
+    assert metadata.rows(where).tolist() == expected
+    assert len(looked) <= 10 * (2 * 100 + 2 * 60) + 2 * 60
 
 
 def test_each_document_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,14 +12,19 @@ from numpy.typing import NDArray
 from segmax.base.breaks import with_breaks
 from segmax.metadata.columns import Column, Mask, tested
 from segmax.metadata.values import MISSING, fields_of, find
-from segmax.metadata.where import AllOf, AnyOf, Node, Not, Test, fields_in, matches
+from segmax.metadata.where import AllOf, AnyOf, LongList, Node, Not, Test, fields_in, matches
 
 _MOST_DOTS = 8
+_FEW_TESTS = 8  #: up to so many go through a list element by element
 
 #: The columns of a field; None where only the JSON of documents tells which of them have it.
 Columns = Callable[[str], Mapping[str, Column] | None]
 #: Yields the metadata of some rows.
 Documents = Callable[[NDArray[np.int64]], Iterator[dict[str, Any] | None]]
+
+
+#: Makes a function that returns the value of a field, or MISSING, from the metadata of a document.
+_Look = Callable[[dict[str, Any] | None], Callable[[str], Any]]
 
 
 class _Found(NamedTuple):
@@ -36,7 +41,10 @@ def matching_rows(root: Node, num_docs: int, columns: Columns, documents: Docume
     if found.rest is not None:
         rows = np.flatnonzero(found.maybe & ~found.sure)
         # To find a name of many dots takes a step per dot, so where there are some, all fields are laid out first.
-        look = _by_name if any(name.count(".") > _MOST_DOTS for name in fields_in(found.rest)) else _by_path
+        names = list(fields_in(found.rest))
+        look: _Look = _by_name if any(name.count(".") > _MOST_DOTS for name in names) else _by_path
+        if len(names) > _FEW_TESTS:
+            look = partial(_once, look)
         hits = (matches(found.rest, look(metadata)) for metadata in with_breaks(documents(rows)))
         found.sure[rows] = np.fromiter(hits, np.bool_, len(rows))
     return found.sure
@@ -49,6 +57,18 @@ def _by_path(metadata: dict[str, Any] | None) -> Callable[[str], Any]:
 def _by_name(metadata: dict[str, Any] | None) -> Callable[[str], Any]:
     fields = fields_of(metadata or {})
     return lambda name: fields.get(name, MISSING)
+
+
+def _once(look: _Look, metadata: dict[str, Any] | None) -> Callable[[str], Any]:
+    """Look a field up once for all tests of it, and prepare what is a list."""
+    value_of = look(metadata)
+
+    @cache
+    def prepared(name: str) -> Any:
+        value = value_of(name)
+        return LongList(value) if isinstance(value, list) else value
+
+    return prepared
 
 
 def _by_columns(node: Node, num_docs: int, columns: Columns) -> _Found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import hashlib
 import json
@@ -39,6 +40,11 @@ class Test:
     def digest(self) -> bytes:
         """What only equal expressions have in common, and short."""
         return _digest(self.key.encode("utf-8", "surrogatepass"))
+
+    @cached_property
+    def operand_text(self) -> str:
+        """What it compares with as text, by which lists and objects are equal to it."""
+        return _text(_canonical(self.operand))
 
     @property
     def is_of_scalar(self) -> bool:
@@ -200,6 +206,8 @@ def holds(test: Test, value: Any) -> bool:
         return False
     if test.operator == "exists":
         return True
+    if type(value) is LongList:
+        return value.holds(test)
     if test.operator == "contains":
         return type(value) is list and any(same(item, test.operand) for item in value)
     if _matches(test, value):
@@ -218,6 +226,39 @@ def _matches(test: Test, value: Any) -> bool:
     if isinstance(value, str) != isinstance(operand, str) or not is_ordered(value):
         return False
     return _ORDER[test.operator](value, operand)
+
+
+class LongList:
+    """A list that many tests are asked about: what they look for in it is found once, not element by element each time.
+
+    Parameters
+    ----------
+    items
+        The elements.
+    """
+
+    def __init__(self, items: list[Any]) -> None:
+        self._items = items
+        self._nested = {_text(_canonical(item)) for item in items if isinstance(item, (list, dict))}
+        scalars = [item for item in items if not isinstance(item, (list, dict))]
+        self._keys = set(map(value_key, scalars))
+        self._strings = sorted({item for item in scalars if isinstance(item, str)})
+        self._numbers = sorted({item for item in scalars if is_ordered(item) and not isinstance(item, str)})
+
+    def holds(self, test: Test) -> bool:
+        """Whether a test holds for the list, or for an element."""
+        operand = test.operand
+        if test.operator == "in":
+            return not self._keys.isdisjoint(test.wanted)
+        if test.operator == "prefix":
+            at = bisect.bisect_left(self._strings, operand)
+            return at < len(self._strings) and self._strings[at].startswith(operand)
+        if test.operator in _ORDER:
+            values = self._strings if isinstance(operand, str) else self._numbers
+            return bool(values) and _ORDER[test.operator](values[-1 if test.operator in ("gt", "gte") else 0], operand)
+        if not isinstance(operand, (list, dict)):
+            return value_key(operand) in self._keys
+        return test.operand_text in self._nested or same(self._items, operand)
 
 
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
