@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import json
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 from tests.fuzz.index_targets import sample
@@ -41,7 +43,6 @@ def _request_seeds() -> dict[str, bytes]:
 
 @functools.cache
 def _served() -> tuple[asyncio.AbstractEventLoop, Any]:
-    logging.getLogger("segmax.serve").setLevel(logging.CRITICAL)
     app = create_app(Settings(paths={"docs": sample()}))
     loop = asyncio.new_event_loop()
     loop.run_until_complete(app.start())
@@ -55,6 +56,23 @@ def _split(data: bytes) -> tuple[bytes, bytes]:
 @target(_request_seeds, json_head_mutation(_split, lambda head, rest: rest + head))
 def requests(data: bytes) -> None:
     """The body of a request: an answer or a problem of the caller, never one of the service."""
+    with _silence():
+        _ask(data)
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Keep lines of the log back: of this target alone, as tests of the same process look at them."""
+    logger = logging.getLogger("segmax.serve")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _ask(data: bytes) -> None:
     loop, app = _served()
     route = _POSTS[(data[0] if data else 0) % len(_POSTS)]
     body = data[1:]
