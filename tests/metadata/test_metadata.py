@@ -768,8 +768,8 @@ def test_packing_keeps_no_object_per_document(monkeypatch: pytest.MonkeyPatch) -
         tracemalloc.stop()
         return found
 
-    # A dictionary of Python would take some 77 bytes for each string, and 100 more for itself. What other threads of the
-    # process take meanwhile can only add to it.
+    # A dictionary of Python would take some 77 bytes for each string, and 100 more for itself. What other threads take
+    # meanwhile can only add to it.
     few, many = (min(peak(count) for _ in range(3)) for count in (4_000, 8_000))
     assert (many - few) / 4_000 < 160
 
