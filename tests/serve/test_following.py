@@ -216,11 +216,11 @@ def test_a_change_that_no_process_can_read_ends_the_answers(
                     with pytest.raises(ProblemError, match="type '<u4'") as raised:
                         worker.level()
                     assert (raised.value.status, raised.value.headers) == (503, [(b"retry-after", b"1")])
+            said = [record.getMessage() for record in caplog.records]
             path.rename(tmp_path / "away")  # which says nothing about what was written
             workers[0].follow()
             assert not workers[0].is_open
             (tmp_path / "away").rename(path)
-        said = [record.getMessage() for record in caplog.records]
         assert len(said) == count
         assert all("'docs': it is not served: " in line for line in said)
         for worker in workers:
