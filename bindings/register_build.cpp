@@ -92,13 +92,13 @@ Counts count(const Array<std::int64_t>& indptr, const Array<Term>& terms, const 
 }
 
 Counts plan(const Array<std::uint64_t>& postings, const Array<std::uint64_t>& pairs, std::uint32_t num_clusters,
-            std::uint32_t num_positions, std::uint32_t num_segments, std::uint32_t head_ratio,
-            std::uint32_t code_bytes) {
+            std::uint32_t num_positions, std::uint32_t num_segments, std::uint32_t head_ratio, std::uint32_t code_bytes,
+            bool exact_segments) {
     require_one_length("postings", postings.size(), "pairs", pairs.size());
     require_below("postings", view(postings), std::size_t{num_positions} + 1);
     require_below("pairs", view(pairs), std::size_t{num_clusters} + 1);
-    TermPlan made =
-        plan_terms(view(postings), view(pairs), num_clusters, num_positions, num_segments, head_ratio, code_bytes);
+    TermPlan made = plan_terms(view(postings), view(pairs), num_clusters, num_positions, num_segments, head_ratio,
+                               code_bytes, exact_segments);
     return nb::make_tuple(owned(std::move(made.term_first_pair)), owned(std::move(made.term_bytes)));
 }
 
@@ -133,7 +133,7 @@ template <class Code, class Term>
 nb::typed<nb::dict, nb::str, nb::object> fill(const Array<std::int64_t>& indptr, const Array<Term>& terms,
                                               const Array<Code>& codes, const Array<std::uint32_t>& cluster_first,
                                               const Array<std::uint32_t>& order, const Array<std::uint32_t>& segments,
-                                              std::uint32_t num_segments, std::uint32_t head_ratio,
+                                              std::uint32_t num_segments, bool exact_segments, std::uint32_t head_ratio,
                                               const Array<std::uint32_t>& cluster_first_position,
                                               const Array<std::uint64_t>& postings, const Array<std::uint64_t>& pairs,
                                               std::uint32_t first_term, std::uint32_t last_term, const Stop& stop) {
@@ -143,6 +143,7 @@ nb::typed<nb::dict, nb::str, nb::object> fill(const Array<std::int64_t>& indptr,
     job.order = view(order);
     job.segments = view(segments);
     job.num_segments = num_segments;
+    job.exact_segments = exact_segments;
     job.head_ratio = head_ratio;
     job.cluster_first_position = view(cluster_first_position);
     job.postings = view(postings);
@@ -212,7 +213,8 @@ void register_build(nb::module_& module) {
     module.def("order_by_similarity", &order, "points"_a, "num_dims"_a, "cluster_first"_a, "order"_a.noconvert(),
                "stop"_a, "Reorder documents in place so that similar ones of a cluster are neighbors.");
     module.def("plan_terms", &plan, "postings"_a, "pairs"_a, "num_clusters"_a, "num_positions"_a, "num_segments"_a,
-               "head_ratio"_a, "code_bytes"_a, "term_first_pair, and the bytes that making each term's arrays takes.");
+               "head_ratio"_a, "code_bytes"_a, "exact_segments"_a,
+               "term_first_pair, and the bytes that making each term's arrays takes.");
     const auto define = [&]<class Code, class Term>(Code, Term) {
         module.def("gather_rows", &gather<Code, Term>, "indptr"_a, "terms"_a.noconvert(), "codes"_a.noconvert(),
                    "slots"_a, "first_slot"_a, "out_indptr"_a, "out_terms"_a.noconvert(), "out_codes"_a.noconvert(),
@@ -229,7 +231,7 @@ void register_build(nb::module_& module) {
                    "num_terms"_a, "head_ratio"_a,
                    "The arrays of an index of few documents in the order given, one segment, all but term_scale.");
         module.def("fill_terms", &fill<Code, Term>, "indptr"_a, "terms"_a.noconvert(), "codes"_a.noconvert(),
-                   "cluster_first"_a, "order"_a, "segments"_a, "num_segments"_a, "head_ratio"_a,
+                   "cluster_first"_a, "order"_a, "segments"_a, "num_segments"_a, "exact_segments"_a, "head_ratio"_a,
                    "cluster_first_position"_a, "postings"_a, "pairs"_a, "first_term"_a, "last_term"_a, "stop"_a,
                    "The arrays of a range of terms, by name.");
     };

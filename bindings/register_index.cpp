@@ -16,8 +16,12 @@ namespace segmax::bindings {
 
 namespace {
 
+/// What opening an index does about an array: see components.hpp.
+enum class Check { checked, unchecked, optional };
+
 template <class T>
-std::span<const T> typed(const nb::dict& arrays, const char* name) {
+std::span<const T> typed(const nb::dict& arrays, const char* name, Check check) {
+    if (check == Check::optional && !arrays.contains(name)) return {};
     const auto array = nb::cast<AnyArray>(arrays[name]);
     const std::size_t bytes = array.size() * array.itemsize();
     if (bytes % sizeof(T) != 0 || reinterpret_cast<std::uintptr_t>(array.data()) % alignof(T) != 0) {
@@ -35,7 +39,7 @@ void init_index(PyIndex* self, std::uint32_t num_docs, std::uint32_t num_terms, 
     a.code_bytes = code_bytes;
     a.head_ratio = head_ratio;
     using Code = IndexArrays::Code;
-#define SEGMAX_TAKE(name, entry, check) a.name = typed<entry>(arrays, #name);
+#define SEGMAX_TAKE(name, entry, check) a.name = typed<entry>(arrays, #name, Check::check);
     SEGMAX_COMPONENTS(SEGMAX_TAKE)
 #undef SEGMAX_TAKE
     new (self) PyIndex(a, std::move(arrays));
@@ -52,10 +56,10 @@ std::string type_name() {
 /// The table of components for Python.
 nb::list components() {
     using Code = IndexArrays::Code;
-    constexpr bool checked = true;
-    constexpr bool unchecked = false;
     nb::list table;
-#define SEGMAX_ROW(name, entry, check) table.append(nb::make_tuple(#name, type_name<entry>(), check));
+#define SEGMAX_ROW(name, entry, check) \
+    table.append(                      \
+        nb::make_tuple(#name, type_name<entry>(), Check::check == Check::checked, Check::check == Check::optional));
     SEGMAX_COMPONENTS(SEGMAX_ROW)
 #undef SEGMAX_ROW
     return table;
@@ -103,9 +107,9 @@ nb::object cluster_sizes(const PyIndex& self) {
 void register_index(nb::module_& module) {
     using namespace nb::literals;
     module.def(
-        "components", &components, nb::sig("def components() -> list[tuple[str, str, bool]]"),
-        "The arrays of an index: name, type of an entry ('code': as wide as the index says), and whether opening "
-        "checks its bytes.");
+        "components", &components, nb::sig("def components() -> list[tuple[str, str, bool, bool]]"),
+        "The arrays of an index: name, type of an entry ('code': as wide as the index says), whether opening checks "
+        "its bytes, and whether an index may lack it.");
     nb::class_<PyIndex>(module, "Index", "A checked view of the arrays of an index; immutable, safe to share.")
         .def("__init__", &init_index,
              nb::sig("def __init__(self, num_docs: int, num_terms: int, num_segments: int, code_bytes: int, "

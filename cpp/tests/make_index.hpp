@@ -36,6 +36,7 @@ struct Collection {
     std::uint32_t num_terms = 0;
     std::uint32_t num_segments = 1;
     std::uint32_t head_ratio = 8;
+    bool exact_segments = false;
     std::vector<std::int64_t> indptr{0};
     std::vector<std::uint32_t> terms;
     std::vector<Code> codes;
@@ -305,11 +306,12 @@ Parts<Code> make_parts(const Collection<Code>& docs, std::uint32_t num_ranges = 
                     std::span(postings), std::span(pairs), stop);
     }
     const TermPlan plan = plan_terms(postings, pairs, num_clusters, first_position.back(), docs.num_segments,
-                                     docs.head_ratio, sizeof(Code));
+                                     docs.head_ratio, sizeof(Code), docs.exact_segments);
     std::vector<std::uint32_t> slots(groups.rows.size());
     std::iota(slots.begin(), slots.end(), 0U);
-    const FillJob<Code, std::uint32_t> job{grouped.docs(),    groups.first,    first_position, slots, grouped.segments,
-                                           docs.num_segments, docs.head_ratio, postings,       pairs};
+    const FillJob<Code, std::uint32_t> job{grouped.docs(),     groups.first,    first_position, slots, grouped.segments,
+                                           docs.num_segments,  docs.head_ratio, postings,       pairs, false,
+                                           docs.exact_segments};
     std::vector<std::uint32_t> num_docs(num_clusters);
     std::vector<Row> position_row(first_position.back(), kNoRow);
     for (std::uint32_t cluster = 0; cluster < num_clusters; ++cluster) {

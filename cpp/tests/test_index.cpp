@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -173,13 +174,13 @@ SegmentMaxima<Code> segment_maxima(const Indexed<Code>& made, const std::vector<
     return maxima;
 }
 
-/// What bounds make of these: rounded up to a level, though not beyond the maximum of the cluster, where the term is in
-/// half of the clusters, else the maximum of the cluster in every segment that has the term. A single segment is the
-/// cluster, which is not rounded.
+/// What bounds make of these where the index does not have them as they are: rounded up to a level, though not beyond
+/// the maximum of the cluster, where the term is in half of the clusters, else the maximum of the cluster in every
+/// segment that has the term. A single segment is the cluster, which is not rounded.
 template <class Code>
 SegmentMaxima<Code> rounded_maxima(const Indexed<Code>& made, const std::vector<PlainPosting<Code>>& postings) {
     SegmentMaxima<Code> maxima = segment_maxima(made, postings);
-    if (made.docs.num_segments == 1) return maxima;
+    if (made.docs.num_segments == 1 || made.docs.exact_segments) return maxima;
     const auto levels = choose_levels<Code>(block_maxima(postings, made.index.num_spans()));
     const bool wide = 2 * maxima.size() >= made.index.num_clusters();
     for (auto& [cluster, segments] : maxima) {
@@ -276,8 +277,17 @@ std::vector<std::uint32_t> levels_of(const std::vector<Code>& maxima, const std:
 
 /// The pairs of a term: one for every cluster that has it, or for all where these are half of them.
 template <class Code>
-void write_pairs_slowly(const Indexed<Code>& made, const std::vector<PlainPosting<Code>>& postings,
+void write_pairs_slowly(const Indexed<Code>& made, const std::vector<PlainPosting<Code>>& postings, bool head,
                         TermArrays<Code>& out) {
+    const auto write_start = [&](std::uint32_t cluster) {
+        std::set<std::uint32_t> before;
+        const std::uint32_t first = made.index.first_position(cluster) / 8;
+        for (const auto& posting : postings) {
+            const std::uint32_t block = posting.position / 8;
+            if (block < first && block / 65536 == first / 65536) before.insert(block);
+        }
+        if (!head) out.pair_entry.push_back(static_cast<std::uint16_t>(before.size()));
+    };
     const SegmentMaxima<Code> maxima = segment_maxima(made, postings);
     const std::uint32_t num_segments = made.docs.num_segments;
     const std::uint32_t num_clusters = made.index.num_clusters();
@@ -286,17 +296,21 @@ void write_pairs_slowly(const Indexed<Code>& made, const std::vector<PlainPostin
         for (std::uint32_t cluster = 0; cluster < num_clusters; ++cluster) {
             const auto found = maxima.find(cluster);
             const auto segments = found == maxima.end() ? std::vector<Code>(num_segments, 0) : found->second;
+            write_start(cluster);
             out.cluster_max.push_back(*std::max_element(segments.begin(), segments.end()));
             append(row, segments);
         }
         const auto levels = choose_levels<Code>(block_maxima(postings, made.index.num_spans()));
         if (num_segments > 1) append(out.segment_max, pack_levels(levels_of(row, levels)));
+        if (num_segments > 1 && made.docs.exact_segments) append(out.segment_code, row);
         return;
     }
     for (const auto& [cluster, segments] : maxima) {
         out.narrow_cluster.push_back(cluster);
         out.cluster_max.push_back(*std::max_element(segments.begin(), segments.end()));
+        write_start(cluster);
         if (num_segments == 1) continue;
+        if (made.docs.exact_segments) append(out.segment_code, segments);
         std::vector<std::uint8_t> mask((num_segments + 7) / 8, 0);
         for (std::uint32_t s = 0; s < num_segments; ++s) {
             mask[s / 8] = static_cast<std::uint8_t>(mask[s / 8] + (segments[s] > 0 ? 1U << (s % 8) : 0));
@@ -379,11 +393,14 @@ void write_tail_slowly(const std::vector<PlainPosting<Code>>& postings, TermArra
 TEST(index_rejects_wrong_lengths) {
     each_code_type([](auto code) {
         NOTE("code bytes " << sizeof(code));
-        const Parts<decltype(code)> parts = make_parts(mixed_collection<decltype(code)>());
+        Collection<decltype(code)> docs = mixed_collection<decltype(code)>();
+        docs.exact_segments = true;
+        const Parts<decltype(code)> parts = make_parts(docs);
         const IndexArrays whole = parts.view();
         CHECK(!whole.narrow_cluster.empty());
         CHECK(!whole.block_max.empty());
-        CHECK(whole.group_start.size() > 1);
+        CHECK(whole.group_start.size() > 1 && whole.pair_entry.size() > 1);
+        CHECK(!whole.segment_code.empty());
         CHECK_EQ(Index(whole).num_docs(), 1500U);
         for (const auto& [name, change] :
              resized_arrays(parts, [](auto array, std::size_t by) { return shorter(array, by); })) {
@@ -406,7 +423,11 @@ TEST(index_rejects_wrong_lengths) {
             NOTE(name << " empty");
             IndexArrays arrays = whole;
             change(arrays);
-            CHECK_THROWS(Index(arrays), FormatError);
+            if (std::string_view(name) == "pair_entry" || std::string_view(name) == "segment_code") {
+                CHECK_EQ(Index(arrays).num_docs(), 1500U);  // indexes of format 4 lack both
+            } else {
+                CHECK_THROWS(Index(arrays), FormatError);
+            }
         }
     });
 }
@@ -571,8 +592,10 @@ TEST(index_maxima_of_queries) {
         using Code = decltype(code);
         for (const std::uint32_t segments : {1, 2, 15, 16, 17, 257, 258}) {
             const std::uint32_t largest_code = std::numeric_limits<Code>::max();
-            const Indexed<Code> made(random_collection<Code>(
-                {.docs = 600, .clusters = 9, .segments = segments, .terms_per_doc = 6, .largest_code = largest_code}));
+            Collection<Code> docs = random_collection<Code>(
+                {.docs = 600, .clusters = 9, .segments = segments, .terms_per_doc = 6, .largest_code = largest_code});
+            docs.exact_segments = segments == 2 || segments == 257;
+            const Indexed<Code> made(docs);
             const auto postings = direct_postings(made);
             for (const std::size_t terms : {2, 30}) {
                 for (const std::uint32_t weight : {5U, kMaxQueryWeight}) {
@@ -602,8 +625,9 @@ TEST(index_arrays_of_terms) {
         // 64 spans: the end of the last run has a base of its own.
         collections.push_back(
             random_collection<Code>({.docs = 16'340, .terms = 40, .clusters = 3, .segments = 3, .head_ratio = 2}));
-        std::size_t heads = 0, tails = 0, wide = 0, wide_tails = 0;
+        std::size_t heads = 0, tails = 0, wide = 0, wide_tails = 0, exact = 0;
         for (std::size_t i = 0; i < collections.size(); ++i) {
+            collections[i].exact_segments = i % 2 == 0;
             const Indexed<Code> made(collections[i]);
             const std::uint32_t ratio = made.docs.head_ratio;
             CHECK_EQ(made.index.num_zones(), i == 5 ? 2U : 1U);
@@ -615,7 +639,7 @@ TEST(index_arrays_of_terms) {
                 const bool is_wide =
                     !postings.empty() && 2 * segment_maxima(made, postings).size() >= made.index.num_clusters();
                 const std::size_t bytes = expected.run_bytes.size();
-                write_pairs_slowly(made, postings, expected);
+                write_pairs_slowly(made, postings, head, expected);
                 if (head || is_wide) write_levels_slowly(postings, made.index.num_spans(), expected);
                 if (head) {
                     write_head_slowly(postings, made.index.num_spans(), expected);
@@ -653,9 +677,12 @@ TEST(index_arrays_of_terms) {
             CHECK(same(built.entry_mask, expected.entry_mask));
             CHECK(same(built.group_start, expected.group_start));
             CHECK(same(built.entry_code, expected.entry_code));
+            CHECK(same(built.pair_entry, expected.pair_entry));
+            CHECK(same(built.segment_code, expected.segment_code));
+            exact += built.segment_code.size();
             CHECK_EQ(built.segment_max.size() == 0 && built.segment_mask.size() == 0, made.docs.num_segments == 1);
         }
-        CHECK(heads > 20 && tails > 20 && wide > 20 && wide_tails > 0);
+        CHECK(heads > 20 && tails > 20 && wide > 20 && wide_tails > 0 && exact > 1000);
     });
 }
 
@@ -784,9 +811,10 @@ TEST(index_arrays_do_not_depend_on_ranges) {
 TEST(index_plan_foretells_the_bytes) {
     each_code_type([](auto code) {
         using Code = decltype(code);
-        for (const std::uint32_t ratio : {1U, 1000U}) {
+        for (const std::uint32_t ratio : {1U, 1000U, 1001U}) {
             Collection<Code> docs = mixed_collection<Code>();
             docs.head_ratio = ratio;
+            docs.exact_segments = ratio == 1001;
             const Parts<Code> parts = make_parts(docs);
             IndexArrays view = parts.view();
             std::uint64_t bytes = 0;

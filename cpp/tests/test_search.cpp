@@ -110,7 +110,7 @@ std::vector<DamagedArray> unchecked_arrays(Parts<Code>& parts) {
 template <class Code, class Visit>
 void each_damaged_index(const Parts<Code>& whole, Visit visit) {
     Random random(41);
-    constexpr std::size_t kArrays = 16;
+    constexpr std::size_t kArrays = 18;
     for (const Damage& damage : kDamages) {
         for (std::size_t target = 0; target <= kArrays; ++target) {
             Parts<Code> parts = whole;
@@ -198,7 +198,10 @@ void use_damaged(const Index& index, Random& random) {
 
 template <class Code>
 Collection<Code> damage_collection() {
-    return random_collection<Code>({.docs = 900, .terms = 120, .clusters = 100, .terms_per_doc = 5, .head_ratio = 1});
+    auto docs =
+        random_collection<Code>({.docs = 900, .terms = 120, .clusters = 100, .terms_per_doc = 5, .head_ratio = 1});
+    docs.exact_segments = true;
+    return docs;
 }
 
 }  // namespace
@@ -554,6 +557,7 @@ TEST(search_survives_damage_in_large_clusters) {
     Collection<std::uint8_t> docs;
     docs.num_terms = 6;
     docs.num_segments = 3;
+    docs.exact_segments = true;
     for (std::uint32_t d = 0; d < 80000; ++d) {
         docs.add_entry(d % 3, static_cast<std::uint8_t>(1 + d % 255));
         if (d % 500 == 0) docs.add_entry(3 + d / 500 % 3, 9);

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     open = open_searchable
 
-__version__ = "0.2.0"  # the only place: pyproject.toml reads it here
+__version__ = "0.3.0.dev0"  # the only place: pyproject.toml reads it here
 
 # Without `open`, so that a star import does not shadow the builtin.
 __all__ = [

@@ -64,6 +64,7 @@ def plan_terms(
     num_segments: int,
     head_ratio: int,
     code_bytes: int,
+    exact_segments: bool,
 ) -> tuple[
     Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]
 ]:
@@ -302,6 +303,7 @@ def fill_terms(
     order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     segments: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     num_segments: int,
+    exact_segments: bool,
     head_ratio: int,
     cluster_first_position: Annotated[
         NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)
@@ -321,6 +323,7 @@ def fill_terms(
     order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     segments: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     num_segments: int,
+    exact_segments: bool,
     head_ratio: int,
     cluster_first_position: Annotated[
         NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)
@@ -340,6 +343,7 @@ def fill_terms(
     order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     segments: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     num_segments: int,
+    exact_segments: bool,
     head_ratio: int,
     cluster_first_position: Annotated[
         NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)
@@ -359,6 +363,7 @@ def fill_terms(
     order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     segments: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     num_segments: int,
+    exact_segments: bool,
     head_ratio: int,
     cluster_first_position: Annotated[
         NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)
@@ -371,9 +376,9 @@ def fill_terms(
 ) -> dict[str, object]:
     """The arrays of a range of terms, by name."""
 
-def components() -> list[tuple[str, str, bool]]:
+def components() -> list[tuple[str, str, bool, bool]]:
     """
-    The arrays of an index: name, type of an entry ('code': as wide as the index says), and whether opening checks its bytes.
+    The arrays of an index: name, type of an entry ('code': as wide as the index says), whether opening checks its bytes, and whether an index may lack it.
     """
 
 class Index:

@@ -397,12 +397,13 @@ class Twin:
     """The arrays of an index, from documents, labels and positions, by dictionaries."""
 
     def __init__(
-        self, docs: sp.csr_matrix, clusters: np.ndarray, segments: np.ndarray, num_segments: int, head_ratio: int
+        self, docs: sp.csr_matrix, clusters: np.ndarray, segments: np.ndarray, config: segmax.BuildConfig
     ) -> None:
         self._docs = docs
         self._segments = segments
-        self._num_segments = num_segments
-        self._head_ratio = head_ratio
+        self._num_segments = config.num_segments
+        self._head_ratio = config.head_ratio
+        self._is_exact = config.segment_bounds == "exact"
         self.labels = sorted(set(clusters.tolist()))
         self.members = {label: np.flatnonzero(clusters == label).tolist() for label in self.labels}
 
@@ -450,10 +451,12 @@ class Twin:
         dtypes: dict[str, Any] = {
             **dict.fromkeys(("term_first_pair", "term_first_posting", "term_first_byte", "term_first_entry"), "<u8"),
             **dict.fromkeys(("narrow_cluster", "run_base", "group_start"), "<u4"),
-            **dict.fromkeys(("run_start", "entry_block"), "<u2"),
+            **dict.fromkeys(("run_start", "entry_block", "pair_entry"), "<u2"),
             **dict.fromkeys(("segment_max", "segment_mask", "quad_max", "block_max", "run_bytes", "entry_mask"), "u1"),
             **dict.fromkeys(("term_top_code", "cluster_max", "level", "entry_max", "entry_code"), code),
         }
+        if self._is_exact:
+            dtypes["segment_code"] = code
         wanted: dict[str, list[int]] = {name: [] for name in dtypes}
         for name in wanted:
             if name.startswith("term_first"):
@@ -478,6 +481,11 @@ class Twin:
                 self._add_head(wanted, listed, first_position[-1], code)
             else:
                 self._add_tail(wanted, listed)
+                clusters = range(len(self.labels)) if is_wide else sorted(maxima)
+                blocks = sorted({position // 8 for position, _ in listed})
+                wanted["pair_entry"] += [
+                    bisect.bisect_left(blocks, first_position[cluster] // 8) for cluster in clusters
+                ]
             wanted["term_first_byte"].append(len(wanted["run_bytes"]))
             wanted["term_first_entry"].append(len(wanted["entry_block"]))
         return {name: np.array(values, dtypes[name]) for name, values in wanted.items()}
@@ -495,6 +503,8 @@ class Twin:
         wanted["cluster_max"] += map(max, pairs)
         if self._num_segments > 1:
             wanted["segment_max"] += level_row(wanted["level"][-16:], list(itertools.chain(*pairs)))
+        if self._is_exact:
+            wanted["segment_code"] += itertools.chain(*pairs)
 
     def _add_narrow(self, wanted: dict[str, list[int]], maxima: dict[int, list[int]]) -> None:
         for cluster, inside in sorted(maxima.items()):
@@ -503,6 +513,8 @@ class Twin:
             if self._num_segments > 1:
                 mask = sum(1 << segment for segment, largest in enumerate(inside) if largest)
                 wanted["segment_mask"] += mask.to_bytes(-(-self._num_segments // 8), "little")
+            if self._is_exact:
+                wanted["segment_code"] += inside
 
     @staticmethod
     def _add_head(
@@ -618,10 +630,13 @@ def test_arrays_are_those_of_the_twin(
     docs.sort_indices()
     clusters = given_clusters(num_docs, sizes, rng)
     segments = rng.integers(0, num_segments, num_docs)
-    config = segmax.BuildConfig(num_segments=num_segments, bits=bits, compact=compact, document_order=order)
+    bounds: Any = "exact" if num_segments in (3, 300) else "levels"
+    config = segmax.BuildConfig(
+        num_segments=num_segments, segment_bounds=bounds, bits=bits, compact=compact, document_order=order
+    )
     index = segmax.build(docs, clustering=clusters, segments=segments, config=config)
     assert index._meta["head_ratio"] == config.head_ratio
-    Twin(docs, clusters, segments, num_segments, config.head_ratio).check(index._open_arrays)
+    Twin(docs, clusters, segments, config).check(index._open_arrays)
     assert index.num_postings == docs.nnz
 
 
@@ -635,7 +650,7 @@ def test_arrays_of_many_tiles() -> None:
     segments = rng.integers(0, 2, num_docs)
     index = segmax.build(docs, clustering=clusters, segments=segments, config=segmax.BuildConfig(num_segments=2))
     assert index._open_arrays["run_base"].any()  # there are more spans than share a base
-    Twin(docs, clusters, segments, 2, index.config.head_ratio).check(index._open_arrays)
+    Twin(docs, clusters, segments, index.config).check(index._open_arrays)
 
 
 @pytest.mark.parametrize("case", ["whole numbers", "two levels of clusters", "dense"])
@@ -1290,6 +1305,7 @@ def test_options_are_the_fields_of_the_config() -> None:
 OPTIONS: dict[str, Any] = {
     "num_clusters": 3,
     "num_segments": 5,
+    "segment_bounds": "exact",
     "segmentation": "kmeans",
     "document_order": "row",
     "pruning": [TopTerms(count=2)],

@@ -185,7 +185,8 @@ def test_balance_of_any_sizes(seed: int) -> None:
     with one_thread(), progress_of(False) as progress, progress.stage("balance", None, "documents") as stage:
         points = DensePoints(vectors, None, compress=False, seed=0)
         assigner = kmeans.Assigner(centroids)
-        balanced = kmeans._balanced(points, labels, assigner, num_clusters, stage)
+        balanced, of_clusters = kmeans._balanced(points, labels, assigner, num_clusters, stage)
+    assert of_clusters.shape == (num_clusters, 6)
     sizes = np.bincount(balanced, minlength=num_clusters)
     mean = num_docs / num_clusters
     assert len(sizes) == num_clusters, (sizes.tolist(), mean)
@@ -200,6 +201,18 @@ def test_the_number_is_what_was_asked_for(num_clusters: int) -> None:
     index = built(docs, num_clusters=num_clusters)
     assert index.num_clusters == num_clusters
     assert sorted(index._open_arrays["cluster_label"].tolist()) == list(range(num_clusters))
+
+
+def test_by_default_clusters_are_tiles(collection: tuple[sp.csr_matrix, np.ndarray]) -> None:
+    """All but the last have 1,024 documents, those of a topic in few of them, whatever the number of threads."""
+    docs, topics = sp.vstack([collection[0]] * 2, format="csr"), np.tile(collection[1], 2)
+    clusters = clusters_of(segmax.build(docs, threads=1))
+    assert np.bincount(clusters).tolist() == [1_024] * 7 + [832]
+    assert np.array_equal(clusters, clusters_of(segmax.build(docs, threads=2)))
+    shares = np.array([np.bincount(clusters[topics == topic], minlength=8) for topic in range(NUM_TOPICS)])
+    assert np.sort(shares, axis=1)[:, -2:].sum() >= 0.9 * len(topics)
+    # Another number of clusters is taken as it is: sizes are then as near to even as topics allow.
+    assert len(set(np.bincount(clusters_of(built(docs, num_clusters=9))).tolist())) > 2
 
 
 # --- k-means itself --------------------------------------------------------------------------------------------------
@@ -275,7 +288,7 @@ def test_restarts_keep_the_best(collection: tuple[sp.csr_matrix, np.ndarray], mo
     chosen: list[np.ndarray] = []
     real_balanced = kmeans._balanced
 
-    def balanced(points: Any, labels: np.ndarray, assigner: Any, *rest: Any) -> np.ndarray:
+    def balanced(points: Any, labels: np.ndarray, assigner: Any, *rest: Any) -> tuple[np.ndarray, np.ndarray]:
         chosen.append(assigner.centroids)
         return real_balanced(points, labels, assigner, *rest)
 

@@ -168,6 +168,7 @@ PLAN: dict[str, Any] = {
     "num_segments": 2,
     "head_ratio": 8,
     "code_bytes": 1,
+    "exact_segments": True,
 }
 FILL: dict[str, Any] = {
     "indptr": INDPTR,
@@ -177,6 +178,7 @@ FILL: dict[str, Any] = {
     "order": u32(0, 1, 2),
     "segments": u32(0, 1, 1),
     "num_segments": 2,
+    "exact_segments": True,
     "head_ratio": 8,
     "cluster_first_position": u32(0, 8, 16),
     "postings": u64(2, 1, 3),

@@ -26,15 +26,18 @@ def test_the_format_page_lists_every_component() -> None:
 
 def test_the_core_reads_what_a_build_writes() -> None:
     """Every array that the core lists is there after a build, and has its type."""
-    arrays = segmax.build(sp.eye_array(3, format="csr"))._open_arrays
-    for name, kind, _ in _core.components():
+    arrays = segmax.build(sp.eye_array(3, format="csr"), segment_bounds="exact")._open_arrays
+    for name, kind, _, _ in _core.components():
         assert arrays[name].dtype == COMPONENTS[name].dtype(1), (name, kind)
 
 
 def test_components_of_a_group_are_optional_together() -> None:
-    """Only what Python alone reads is optional."""
-    assert not any(COMPONENTS[name].group for name, _, _ in _core.components())
-    groups = {"", "numbers", "ids", "terms", "texts", "metadata", "part", "counts"}
+    """Of what the core reads, only what came with version 5, each by itself."""
+    assert {name: COMPONENTS[name].group for name, *_ in _core.components() if COMPONENTS[name].group} == {
+        "pair_entry": "pair_entry",
+        "segment_code": "segment_code",
+    }
+    groups = {"", "pair_entry", "segment_code", "numbers", "ids", "terms", "texts", "metadata", "part", "counts"}
     assert {part.group for part in COMPONENTS.values()} == groups
 
 

@@ -29,7 +29,7 @@ from segmax.search.upgrading import upgrade
 from segmax.shards.manifest import MANIFEST_VERSION as SHARDED_VERSION
 from segmax.shards.opening import open_local
 from segmax.shards.verifying import check
-from segmax.storage.meta import FORMAT_VERSION, OLDEST_UPGRADABLE_VERSION
+from segmax.storage.meta import FORMAT_VERSION, OLDEST_MAPPED_VERSION, OLDEST_UPGRADABLE_VERSION
 from segmax.storage.writing import IndexWriter
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -107,7 +107,7 @@ def test_golden_indexes_answer_as_ever(archive: Path, kind: str, params: SearchP
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_golden_indexes_open_as_they_are(as_written: Path, kind: str, caplog: pytest.LogCaptureFixture) -> None:
-    """An older format is converted in memory, with a line in the log; the files stay as they are."""
+    """Version 3 is converted in memory, with a line in the log; the files stay as they are."""
     path = as_written / f"{kind}.segmax"
     before = {file.name: file.read_bytes() for file in path.iterdir()}
     kept = json.loads((as_written / "answers.json").read_text())
@@ -116,7 +116,7 @@ def test_golden_indexes_open_as_they_are(as_written: Path, kind: str, caplog: py
         for params in METHODS:
             check_answers(index, queries, kept["answers"][kind], params)
         check_answers(copy, queries, kept["answers"][kind])
-    assert ("run segmax upgrade" in caplog.text) == (as_written.name != f"version-{FORMAT_VERSION}")
+    assert ("run segmax upgrade" in caplog.text) == (as_written.name == "version-3")
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
 
 
@@ -125,7 +125,7 @@ def test_an_older_index_that_memory_cannot_hold_has_to_be_upgraded(
 ) -> None:
     """The error says how, and so does that of a damaged one say what is damaged."""
     monkeypatch.setattr("segmax.storage.upgrading.total_memory", lambda: 4096)
-    with refused(FormatError, expected=f"version from {FORMAT_VERSION}", hint="segmax upgrade"):
+    with refused(FormatError, expected=f"version from {OLDEST_MAPPED_VERSION} to", hint="segmax upgrade"):
         segmax.open(oldest)
     monkeypatch.undo()
     file = next(oldest.glob("segment_max*"))
@@ -293,7 +293,7 @@ def test_the_shell_upgrades_what_it_can(oldest: Path, tmp_path: Path, capsys: py
     paths = [str(tmp_path / "missing"), str(collection), f"ray://{sharded}", str(oldest)]
     before = (oldest / "meta.json").read_bytes()
     assert main(["upgrade", "--dry-run", *paths[1:]]) == 0
-    assert f"{oldest}: index, would be upgraded from format 3 to 4\n" in capsys.readouterr().out
+    assert f"{oldest}: index, would be upgraded from format 3 to 5\n" in capsys.readouterr().out
     assert (oldest / "meta.json").read_bytes() == before
     assert main(["upgrade", *paths]) == 1
     missing, *lines = capsys.readouterr().out.splitlines()
@@ -301,7 +301,7 @@ def test_the_shell_upgrades_what_it_can(oldest: Path, tmp_path: Path, capsys: py
     assert lines == [
         f"{collection}: collection, up to date",
         f"ray://{sharded}: sharded index, up to date",
-        f"{oldest}: index, upgraded from format 3 to 4",
+        f"{oldest}: index, upgraded from format 3 to 5",
     ]
     assert main(["upgrade", *paths[1:]]) == 0
     assert capsys.readouterr().out.count("up to date") == 3

@@ -33,7 +33,7 @@ from segmax.search.hooks import with_hooks
 from segmax.storage.checked_json import checked_bytes
 from segmax.storage.component_file import footer
 from segmax.storage.components import COMPONENTS
-from segmax.storage.meta import FORMAT_VERSION, MAX_META_BYTES
+from segmax.storage.meta import MAX_META_BYTES
 from segmax.storage.writing import save_index
 
 SOURCE = Path(segmax.__file__).parents[1]
@@ -410,7 +410,7 @@ def test_every_component_with_wrong_content(tmp_path: Path, name: str, every: in
     """Right checksums around wrong tables: refused with the place named, or searched without harm."""
     docs = sp.csr_matrix(np.eye(20, 6) + np.tri(20, 6, 1))
     ids: Any = range(5, 25) if name == "id_number" else [f"d{i}" for i in range(20)]
-    stored = {"texts": ["some text"] * 20, "metadata": DESCRIBED}
+    stored: dict[str, Any] = {"texts": ["some text"] * 20, "metadata": DESCRIBED, "segment_bounds": "exact"}
     index = segmax.build(docs, ids=ids, terms=list("abcdef"), clustering=np.arange(20) % 5, **stored)
     arrays = dict(index._open_arrays)
     if name not in arrays:
@@ -424,6 +424,8 @@ def test_every_component_with_wrong_content(tmp_path: Path, name: str, every: in
         with contextlib.suppress(segmax.SegmaxError), segmax.open(path) as opened:
             assert [opened.texts and list(opened.texts), opened.terms and list(opened.terms)]
             assert len(opened.search({"a": 1.0}, k=20).ids) <= 20
+            assert len(opened.search({"a": 1.0}, k=3, params=segmax.ASC(max_clusters=2)).ids) <= 3
+            assert len(opened.search({"a": 1.0}, k=20, params=segmax.paper.ASC(mu=0.5)).ids) <= 20
         with contextlib.suppress(segmax.SegmaxError), segmax.open(path) as opened:
             assert len(opened.search({"a": 1.0}, k=20, where={"s": "b", "l": {"$contains": 1}}).metadata) <= 20
             assert [opened.facets(field) for field in opened.fields]
@@ -674,7 +676,7 @@ def test_a_build_that_cannot_be_opened_replaces_nothing(
 def test_saving_opens_first(saved: Path) -> None:
     """An index in memory that was tampered with does not replace one on disk."""
     before = contents(saved)
-    for name, value in {"num_docs": 7, "version": FORMAT_VERSION + 1, "config": {"color": 1}, "odd": {1, 2}}.items():
+    for name, value in {"num_docs": 7, "config": {"color": 1}, "odd": {1, 2}}.items():
         index = tiny(2)
         index._meta[name] = value
         with refused(WriteError, message="cannot be opened, so it is not written"):

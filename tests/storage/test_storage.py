@@ -22,6 +22,7 @@ from segmax.search.hooks import with_hooks
 from segmax.storage.component_file import FOOTER_BYTES
 from segmax.storage.components import COMPONENTS
 from segmax.storage.meta import FORMAT_VERSION, OLDEST_MAPPED_VERSION
+from segmax.storage.pair_entries import pair_entries
 from segmax.storage.writing import save_index
 
 
@@ -93,8 +94,8 @@ def test_a_path_that_exists(saved: Path) -> None:
     tiny(2).save(saved, overwrite=True)
     assert results(segmax.open(saved, verify=True)) == results(tiny(2))
     assert (
-        len(list(saved.iterdir())) == len(COMPONENTS) - 14 + 1
-    )  # no id_number, texts, metadata, part or counts; meta.json
+        len(list(saved.iterdir())) == len(COMPONENTS) - 15 + 1
+    )  # no segment_code, id_number, texts, metadata, part or counts; meta.json
 
 
 def test_a_directory_that_is_no_index_is_never_touched(tmp_path: Path) -> None:
@@ -434,3 +435,38 @@ def test_a_disk_that_fills_up(tmp_path: Path) -> None:
         assert sorted(p.name for p in path.iterdir()) == before
         assert results(segmax.open(path, verify=True)) == results(tiny(1))
         assert not (tmp_path / "fresh").exists()
+
+
+def test_starts_of_entries_follow_from_older_versions(tmp_path: Path) -> None:
+    """Saving an index that lacks them writes what a build writes."""
+    index = segmax.build(sp.random(4_000, 300, 0.006, format="csr", random_state=21), num_clusters=40)
+    starts = index._open_arrays.pop("pair_entry")
+    assert len(np.unique(starts)) > 10
+    index.save(tmp_path / "index")
+    with segmax.open(tmp_path / "index", verify=True) as opened:
+        assert np.array_equal(opened._open_arrays["pair_entry"], starts)
+
+
+def test_starts_of_entries_count_from_their_zones() -> None:
+    """Two zones, and a cluster in both; a narrow term, a wide one, a head term without any, a term of no document."""
+    first_block = [0, 30_000, 65_000, 66_000, 130_000]
+    entries = [[5, 30_001, 65_530, 65_540, 70_000], [], list(range(0, 131_000, 10)), [65_536, 130_500]]
+    clusters = [[0, 1, 2, 3], [], [0, 1, 2, 3, 4], [2, 4]]
+    found = pair_entries(
+        {"head_ratio": 1},
+        {
+            "cluster_first_position": np.array([*first_block, 131_072], np.uint32) * 8,
+            "position_row": np.empty(131_072 * 8, np.uint8),
+            "term_first_pair": np.cumsum([0, 4, 0, 5, 5, 2]).astype(np.uint64),
+            "term_first_posting": np.cumsum([0, 5, 0, 13_100, 10**6, 2]).astype(np.uint64),
+            "term_first_entry": np.array([0, 3, 5, 5, 5, 6_559, 13_105, 13_105, 13_105, 13_105, 13_107], np.uint64),
+            "narrow_cluster": np.array([0, 1, 2, 3, 2, 4], np.uint32),
+            "entry_block": np.array([block % 65_536 for some in entries for block in some], np.uint16),
+        },
+    )
+    expected = [
+        sum(block < first_block[cluster] and block // 65_536 == first_block[cluster] // 65_536 for block in some)
+        for some, own in zip(entries, clusters, strict=True)
+        for cluster in own
+    ]
+    assert np.concatenate(list(found)).tolist() == expected

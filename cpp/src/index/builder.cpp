@@ -199,6 +199,9 @@ public:
             } else {
                 writer.write_tail(postings, term.wide, job_.num_segments > 1);
             }
+            if (!job_.quick && !Index::head(job_.postings[t], num_positions_, job_.head_ratio)) {
+                write_starts(term, term.wide ? num_clusters_ : state.num_filled_pairs);
+            }
             write_segments(term, state.num_filled_pairs, writer);
             find_top_codes(postings);
             check(stop);
@@ -244,6 +247,7 @@ private:
                 most.run_bytes += job_.postings[t] * (1 + sizeof(Code));
             } else {
                 most.tail_postings += job_.postings[t];
+                most.tail_pairs += num_pairs;
                 most.groups += Index::most_groups_of(job_.postings[t], zones_of(num_positions_));
             }
         }
@@ -257,7 +261,7 @@ private:
 
     /// What head and tail terms take at most.
     struct Reserve {
-        std::uint64_t heads = 0, wide = 0, run_bytes = 0, tail_postings = 0, groups = 0;
+        std::uint64_t heads = 0, wide = 0, run_bytes = 0, tail_postings = 0, tail_pairs = 0, groups = 0;
     };
 
     /// Growing arrays would be copied, and for a moment take more than planned. Reserved memory that is not used is
@@ -279,6 +283,7 @@ private:
         out_.entry_mask.reserve(most.tail_postings);
         out_.group_start.reserve(most.groups);
         out_.entry_code.reserve(most.tail_postings);
+        if (!job_.quick) out_.pair_entry.reserve(most.tail_pairs);
     }
 
     void fill_cluster(std::uint32_t cluster) {
@@ -328,6 +333,10 @@ private:
     void write_segments(const TermPlace& term, std::uint32_t num_pairs, const PostingWriter<Code>& writer) {
         if (job_.num_segments == 1) return;
         const Code* segments = segment_codes_.data() + term.first_pair * job_.num_segments;
+        if (job_.exact_segments) {
+            const std::uint64_t count = std::uint64_t{term.wide ? num_clusters_ : num_pairs} * job_.num_segments;
+            out_.segment_code.insert(out_.segment_code.end(), segments, segments + count);
+        }
         if (term.wide) {
             const std::size_t row = out_.segment_max.size();
             out_.segment_max.resize(row + Index::segment_row_bytes(num_clusters_, job_.num_segments));
@@ -343,6 +352,27 @@ private:
             for (std::uint32_t s = 0; s < job_.num_segments; ++s) {
                 mask[s / 8] |= static_cast<std::uint8_t>((segments[s] != 0 ? 1U : 0U) << (s % 8));
             }
+        }
+    }
+
+    /// Where the entries of each pair of the tail term that was just written start in the zone of its cluster's first
+    /// block: after those of as many blocks before it, so 16 bits are enough.
+    void write_starts(const TermPlace& term, std::uint32_t num_pairs) {
+        const std::uint32_t num_zones = zones_of(num_positions_);
+        const std::uint64_t* counts = out_.term_num_entries.data() + out_.term_num_entries.size() - num_zones;
+        const std::uint16_t* blocks = out_.entry_block.data() + out_.entry_block.size();
+        for (std::uint32_t zone = 0; zone < num_zones; ++zone) blocks -= counts[zone];
+        std::uint32_t zone = 0;
+        std::uint64_t entry = 0;
+        for (std::uint32_t pair = 0; pair < num_pairs; ++pair) {
+            const std::uint32_t cluster = term.wide ? pair : out_.narrow_cluster[term.first_narrow + pair];
+            const std::uint32_t block = job_.cluster_first_position[cluster] / kBlockDocs;
+            for (; zone < block / kZoneBlocks; ++zone) {
+                blocks += counts[zone];
+                entry = 0;
+            }
+            while (entry < counts[zone] && blocks[entry] < block % kZoneBlocks) ++entry;
+            out_.pair_entry.push_back(static_cast<std::uint16_t>(entry));
         }
     }
 
@@ -433,7 +463,7 @@ void count_terms(const CodedDocs<Code, Term>& docs, std::span<const std::uint32_
 
 TermPlan plan_terms(std::span<const std::uint64_t> postings, std::span<const std::uint64_t> pairs,
                     std::uint32_t num_clusters, std::uint32_t num_positions, std::uint32_t num_segments,
-                    std::uint32_t head_ratio, std::uint32_t code_bytes) {
+                    std::uint32_t head_ratio, std::uint32_t code_bytes, bool exact_segments) {
     assert(postings.size() == pairs.size());
     TermPlan plan;
     plan.term_first_pair.push_back(0);
@@ -446,13 +476,15 @@ TermPlan plan_terms(std::span<const std::uint64_t> postings, std::span<const std
         const std::uint64_t num_pairs = wide ? num_clusters : pairs[t];
         // The maxima of segments are made as codes before they become levels or masks.
         const std::uint64_t pair_bytes =
-            (wide ? 0 : 4 + segment_mask_bytes(num_segments)) + code_bytes * (1 + std::uint64_t{num_segments});
+            (wide ? 0 : 4 + segment_mask_bytes(num_segments)) +
+            code_bytes * (1 + (exact_segments && num_segments > 1 ? 2 : 1) * std::uint64_t{num_segments});
         const std::uint64_t wide_bytes = wide ? Index::segment_row_bytes(num_clusters, num_segments) : 0;
         const std::uint64_t head_bytes = num_spans * (kSpanBytes + 2) + 2 + Index::num_bases(num_spans) * 4 +
                                          level_row_bytes(num_spans * kSpanBlocks / kQuadBlocks) +
                                          postings[t] * (1 + code_bytes);
-        const std::uint64_t tail_bytes =
-            postings[t] * (3 + 2 * std::uint64_t{code_bytes}) + Index::most_groups_of(postings[t], num_zones) * 4;
+        const std::uint64_t tail_bytes = postings[t] * (3 + 2 * std::uint64_t{code_bytes}) +
+                                         Index::most_groups_of(postings[t], num_zones) * 4 +
+                                         num_pairs * sizeof(std::uint16_t);
         const bool head = Index::head(postings[t], num_positions, head_ratio);
         plan.term_first_pair.push_back(plan.term_first_pair.back() + num_pairs);
         plan.term_bytes.push_back(num_pairs * pair_bytes + postings[t] * posting_bytes +

@@ -93,6 +93,7 @@ void Index::check_terms() {
         const auto zones = zone_entries(term);
         for (std::size_t zone = 0; zone < num_zones(); ++zone) at.group += groups_of(zones[zone + 1] - zones[zone]);
         at.code += is_head(term) ? 0 : postings;
+        at.start += is_head(term) ? 0 : pairs;
     }
     const std::uint64_t pairs = a.term_first_pair.back();
     const std::uint64_t entries = a.term_first_entry.back();
@@ -113,6 +114,11 @@ void Index::check_terms() {
             "the entries have the wrong length");
     require(a.group_start.size() == at.group, "group_start has the wrong length");
     require(a.entry_code.size() == at.code * width, "entry_code has the wrong length");
+    require(a.pair_entry.empty() || a.pair_entry.size() == at.start, "pair_entry has the wrong length");
+    // Clusters times segments were counted before: the product fits.
+    require(a.segment_code.empty() || (a.segment_code.size() / width / a.num_segments == pairs &&
+                                       a.segment_code.size() % (width * a.num_segments) == 0),
+            "segment_code has the wrong length");
 }
 
 /// Every row must be at exactly one position, holes only behind the documents of a cluster: results name rows, and

@@ -67,9 +67,9 @@ SmallIndex<Code> small_index(const CodedDocs<Code, Term>& docs, std::uint32_t he
     FillJob<Code, Term> job{docs,  cluster_first, made.cluster_first_position, order, segments, 1, head_ratio, postings,
                             pairs, true};
     TermArrays<Code> terms = fill_terms(job, 0, docs.num_terms, never);
-    made.term_first_pair =
-        plan_terms(postings, pairs, num_clusters, made.cluster_first_position.back(), 1, head_ratio, sizeof(Code))
-            .term_first_pair;
+    made.term_first_pair = plan_terms(postings, pairs, num_clusters, made.cluster_first_position.back(), 1, head_ratio,
+                                      sizeof(Code), false)
+                               .term_first_pair;
     made.term_first_posting = offsets_of(postings);
     made.term_first_byte = offsets_of(terms.term_num_bytes);
     made.term_first_entry = offsets_of(terms.term_num_entries);

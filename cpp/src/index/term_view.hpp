@@ -51,7 +51,9 @@ struct TermView {
     const std::uint16_t* run_start = nullptr;
     const std::uint8_t* run_bytes = nullptr;
     std::uint64_t num_run_bytes = 0;
+    const Code* segment_codes = nullptr;  ///< by pair, num_segments each; nullptr where the index has none
     // tail
+    const std::uint16_t* pair_entry = nullptr;  ///< by pair, in its zone; nullptr where the index has none
     std::span<const EntryList<Code>> zones;
     std::uint64_t num_entries = 0;
 
@@ -78,6 +80,9 @@ struct TermView {
             clusters = a.narrow_cluster.subspan(at.narrow, num_pairs);
             segment_mask = a.segment_mask.data() + at.narrow * segment_mask_bytes(num_segments);
         }
+        if (!a.segment_code.empty()) {
+            segment_codes = index.codes<Code>(a.segment_code) + first_pair * num_segments;
+        }
         if (index.has_levels(number)) levels = index.codes<Code>(a.level) + at.levels * kNumLevels;
         if (head) {
             quad_max = a.quad_max.data() + at.head * level_row_bytes(index.num_quads());
@@ -87,6 +92,7 @@ struct TermView {
             run_bytes = a.run_bytes.data() + a.term_first_byte[number];
             num_run_bytes = a.term_first_byte[number + 1] - a.term_first_byte[number];
         } else {
+            if (!a.pair_entry.empty()) pair_entry = a.pair_entry.data() + at.start;
             open_zones(index, lists);
         }
     }
@@ -120,11 +126,12 @@ struct TermView {
         assert(head);
         return level_in(block_max, block);
     }
-    /// The largest code in a segment of a pair, rounded up to a level where the term is wide, though not above the
-    /// largest code of the cluster; where the term is narrow, that.
+    /// The largest code in a segment of a pair, where the index has it; else rounded up to a level where the term is
+    /// wide, though not above the largest code of the cluster; where the term is narrow, that.
     std::uint32_t segment_code(std::uint32_t pair, std::uint32_t segment) const {
         assert(pair < num_pairs && segment < num_segments);
         if (num_segments == 1) return cluster_max[pair];
+        if (segment_codes) return std::min(segment_codes[std::uint64_t{pair} * num_segments + segment], largest);
         if (wide) {
             const std::uint64_t place = std::uint64_t{pair} * num_segments + segment;
             return std::min(code_of(level_in(segment_max, place)), cluster_max[pair]);

@@ -92,9 +92,9 @@ struct Kernels {
     /// num_clusters and every segment s in its mask. Sums wrap at 16 bits, as those of add_levels do.
     void (*add_pairs)(const PairList<Code>& pairs, std::uint32_t weight, std::uint32_t shift,
                       std::uint32_t num_segments, std::uint32_t num_clusters, std::uint16_t* bounds);
-    /// The largest bound of the segments of every cluster, and their sum.
-    void (*reduce_segments)(const std::uint16_t* bounds, std::uint32_t num_clusters, std::uint32_t num_segments,
-                            std::uint16_t* largest, std::uint32_t* sums);
+    /// largest[cluster] = the largest bound of its segments.
+    void (*segment_largest)(const std::uint16_t* bounds, std::uint32_t num_clusters, std::uint32_t num_segments,
+                            std::uint16_t* largest);
 
     /// How many blocks of the tiles [first, end) have a bound of at least `least`.
     std::size_t (*count_blocks)(const std::uint16_t* bounds, const std::uint16_t* tile_max, std::size_t first,

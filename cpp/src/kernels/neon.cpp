@@ -141,7 +141,6 @@ struct SegmentsNeon {
         vst1q_u16(bounds, vaddq_u16(vld1q_u16(bounds), vandq_u16(has, vdupq_n_u16(added))));
     }
     static std::uint16_t largest(const std::uint16_t* bounds) { return vmaxvq_u16(vld1q_u16(bounds)); }
-    static std::uint32_t sum(const std::uint16_t* bounds) { return vaddlvq_u16(vld1q_u16(bounds)); }
 };
 
 struct VectorsNeon {

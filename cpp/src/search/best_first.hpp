@@ -79,7 +79,7 @@ public:
           spans_(context, terms_, tails_, blocks_) {
         s_.looked_at.clear();
         s_.kept.clear();
-        s_.chosen.clear();
+        s_.clusters.clear();
     }
 
     /// False where fewer results were found in the clusters that are visited than there may be elsewhere.
@@ -155,8 +155,8 @@ private:
         if (context_.params.budget_ms == 0) return max_clusters_;
         const double scoring = kScoringTerm * static_cast<double>(context_.terms().size());
         const double count = (context_.time_left() - scoring) / cluster_cost(context_);
-        return std::clamp<std::size_t>(static_cast<std::size_t>(std::max(0.0, count)), kFewClusters,
-                                       std::max(max_clusters_, kFewClusters));
+        const double fit = std::clamp<double>(count, kFewClusters, context_.index.num_clusters());
+        return std::min<std::size_t>(static_cast<std::size_t>(fit), max_clusters_);
     }
 
     /// Of the first blocks, how many to look at: with a budget no more than will fit, but one batch at least.
@@ -253,7 +253,7 @@ private:
         gate.bound_all(gate_mass(context_.params));
         const std::uint32_t num_clusters = context_.index.num_clusters();
         context_.stats().segments_read = num_clusters;
-        const std::size_t count = std::min<std::size_t>(clusters_that_fit(), max_clusters_);
+        const std::size_t count = clusters_that_fit();
         gate.best(count, s_.clusters);
         // Results may end below an estimate of θ.
         context_.threshold_estimate = 0;
@@ -269,13 +269,9 @@ private:
             score(what_fits(blocks_.collect(scorer_.least())));
         }
         context_.check_stop();
-        s_.chosen.assign(num_clusters, 0);
-        for (const std::uint32_t cluster : s_.clusters) s_.chosen[cluster] = 1;
+        gate.remove(s_.clusters);
         const std::uint64_t least = scorer_.least();
-        bool left_out = false;
-        for (std::uint32_t cluster = 0; cluster < num_clusters && !left_out; ++cluster) {
-            left_out = s_.chosen[cluster] == 0 && gate.max_bound(cluster) >= least;
-        }
+        const bool left_out = gate.largest() >= least;
         const bool may_lack = context_.params.may_lack || count < max_clusters_ || stopped_;
         if (left_out && !may_lack && !context_.top().full()) return false;
         limited_ = terms_.is_cut() || left_out || ((stopped_ || blocks_left() == 0) && blocks_.any(least));
@@ -337,8 +333,8 @@ private:
         const std::uint64_t others = index.num_clusters() - stats.clusters_visited - stats.clusters_pruned;
         // Those that were not chosen, or all.
         if (limited_) {
-            const auto limited = static_cast<std::uint64_t>(std::count(s_.chosen.begin(), s_.chosen.end(), 0));
-            stats.clusters_limited = s_.chosen.empty() ? others : std::min(others, limited);
+            const std::uint64_t limited = index.num_clusters() - s_.clusters.size();
+            stats.clusters_limited = std::min(others, limited);
         }
         stats.clusters_stopped = others - stats.clusters_limited;
     }

@@ -10,6 +10,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "search/bound_terms.hpp"
@@ -59,31 +60,60 @@ public:
         context_.stats().lines_read += s_.rows.size() * num_lines;
         // Whole tiles, as kernels count and collect bounds.
         s_.max_bound.assign(num_bound_tiles() * kTileBlocks, 0);
-        s_.segment_sum.resize(context_.index.num_clusters());
-        context_.kernel.reduce_segments(s_.bounds.data(), context_.index.num_clusters(), num_segments_,
-                                        s_.max_bound.data(), s_.segment_sum.data());
+        context_.kernel.segment_largest(s_.bounds.data(), context_.index.num_clusters(), num_segments_,
+                                        s_.max_bound.data());
         if (context_.params.mask) apply_mask(*context_.params.mask);
     }
 
-    /// The clusters with the best MaxSBound, ascending by number; none with a bound of 0.
-    void best(std::size_t count, std::vector<std::uint32_t>& clusters) const {
-        const auto at_least = [&](std::uint64_t limit) { return static_cast<std::uint16_t>(limit); };
-        const std::vector<std::uint16_t> all(num_bound_tiles(), std::numeric_limits<std::uint16_t>::max());
-        const std::uint64_t largest = *std::max_element(s_.max_bound.begin(), s_.max_bound.end());
-        const std::uint64_t limit =
-            limit_of_best(std::max<std::uint64_t>(largest * 7 / 8, 1), 1, count, [&](std::uint64_t at) {
-                return context_.kernel.count_blocks(s_.max_bound.data(), all.data(), 0, all.size(), at_least(at));
-            });
+    /// The clusters with the best MaxSBound, ascending by number, the first where bounds are equal; none with a bound
+    /// of 0.
+    void best(std::size_t count, std::vector<std::uint32_t>& clusters) {
+        s_.all.assign(num_bound_tiles(), std::numeric_limits<std::uint16_t>::max());
+        // Counting is fast: the largest limit that so many bounds reach, and the next one, which fewer do.
+        std::uint32_t limit = 1;
+        std::uint32_t above = static_cast<std::uint32_t>(largest()) + 1;
+        std::size_t reached_above = 0;
+        while (above > limit + 1) {
+            const std::uint32_t middle = limit + (above - limit) / 2;
+            const std::size_t reached = context_.kernel.count_blocks(s_.max_bound.data(), s_.all.data(), 0,
+                                                                     s_.all.size(), static_cast<std::uint16_t>(middle));
+            if (reached >= count) {
+                limit = middle;
+            } else {
+                above = middle;
+                reached_above = reached;
+            }
+        }
         clusters.resize(s_.max_bound.size());
-        clusters.resize(context_.kernel.collect_blocks(s_.max_bound.data(), all.data(), 0, all.size(), at_least(limit),
-                                                       clusters.data()));
-        clusters.resize(best_of(clusters, count, [&](std::uint32_t cluster) { return max_bound(cluster); }).size());
+        clusters.resize(context_.kernel.collect_blocks(s_.max_bound.data(), s_.all.data(), 0, s_.all.size(),
+                                                       static_cast<std::uint16_t>(limit), clusters.data()));
+        std::size_t equal = count - std::min(count, reached_above);
+        std::erase_if(clusters, [&](std::uint32_t cluster) {
+            if (max_bound(cluster) > limit) return false;
+            const bool is_too_many = equal == 0;
+            equal -= is_too_many ? 0 : 1;
+            return is_too_many;
+        });
+    }
+
+    /// The largest MaxSBound in steps, of all clusters or of those that are left.
+    std::uint64_t largest() const {
+        std::uint16_t largest = 0;
+        for (const std::uint16_t bound : s_.max_bound) largest = bound > largest ? bound : largest;
+        return largest;
+    }
+    /// Takes clusters out: they have no bound any more.
+    void remove(std::span<const std::uint32_t> clusters) {
+        for (const std::uint32_t cluster : clusters) s_.max_bound[cluster] = 0;
     }
 
     /// MaxSBound in steps.
     std::uint64_t max_bound(std::uint32_t cluster) const { return s_.max_bound[cluster]; }
     /// n * AvgSBound in steps.
-    std::uint64_t segment_sum(std::uint32_t cluster) const { return s_.segment_sum[cluster]; }
+    std::uint64_t segment_sum(std::uint32_t cluster) const {
+        const auto first = s_.bounds.begin() + static_cast<std::ptrdiff_t>(std::size_t{cluster} * num_segments_);
+        return std::accumulate(first, first + num_segments_, std::uint64_t{0});
+    }
 
     /// Whether the two-parameter rule, for μ < 1, keeps a cluster at this θ.
     bool keeps(std::uint32_t cluster, Acc threshold) const {
@@ -121,7 +151,6 @@ private:
             const auto end = blocks.begin() + static_cast<std::ptrdiff_t>(count);
             if (std::all_of(blocks.begin(), end, [](std::uint8_t used) { return used == 0; })) {
                 s_.max_bound[cluster] = 0;
-                s_.segment_sum[cluster] = 0;
             }
         }
     }

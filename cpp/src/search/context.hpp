@@ -45,12 +45,19 @@ struct TermBuffers {
 
 /// Buffers of TailPlaces.
 struct TailBuffers {
-    /// Where the entries of a term in the blocks [block, end), as far as they lie in the zone of the first, may begin.
-    struct Guess {
-        std::uint32_t block = 0, end = 0, entry = 0;
+    /// A term in a cluster.
+    struct Pair {
+        std::uint32_t tail = 0, pair = 0, cluster = 0;
     };
-    std::vector<std::uint32_t> last_in_tile;  ///< by tail term and tile
-    std::vector<Guess> guesses;               ///< of one term
+    /// Where the entries of a term in the blocks [block, end), as far as they lie in the zone of the first, begin.
+    struct Place {
+        std::uint32_t tail = 0, slot = 0, block = 0, end = 0, entry = 0;
+    };
+    std::vector<std::uint32_t> last_in_tile;  ///< by tail term and slot
+    std::vector<std::uint32_t> slot_of_tile;  ///< where only some tiles have slots
+    std::vector<std::uint8_t> is_wanted;      ///< by cluster
+    std::vector<Pair> pairs;
+    std::vector<Place> places;
 };
 
 /// Buffers of BlockBounds.
@@ -75,9 +82,9 @@ struct QuadBuffers {
 /// Buffers of ClusterGate. A line is what a cache line of a row holds: kTileBlocks segments.
 struct GateBuffers {
     std::vector<std::uint16_t> bounds, line_max;
-    std::vector<std::uint16_t> max_bound;    ///< by cluster, whole tiles
-    std::vector<std::uint32_t> segment_sum;  ///< by cluster
-    std::vector<std::uint64_t> mosts;        ///< of terms
+    std::vector<std::uint16_t> max_bound;  ///< by cluster, whole tiles
+    std::vector<std::uint64_t> mosts;      ///< of terms
+    std::vector<std::uint16_t> all;        ///< by tile of clusters: its bounds are looked at
     std::vector<std::uint32_t> lines;
     std::vector<LevelRow> rows;
 };
@@ -97,8 +104,7 @@ struct BestFirstBuffers {
     std::vector<std::uint32_t> spans;      ///< to be scored as a whole
     std::vector<std::uint8_t> visited;     ///< by cluster
     std::vector<std::uint8_t> kept;        ///< by cluster: whether the gate kept it
-    std::vector<std::uint32_t> clusters;   ///< the best by bound,
-    std::vector<std::uint8_t> chosen;      ///< and by cluster: whether it is one of them
+    std::vector<std::uint32_t> clusters;   ///< the best by bound
 };
 
 /// Buffers for sums of scores. One object at a time uses them: a BlockScorer during score(), or search_exhaustive.

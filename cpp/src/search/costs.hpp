@@ -98,14 +98,17 @@ double gate_cost(const Context<Code, Acc>& context) {
     return cost;
 }
 
+/// What finding and adding the entries of a tail term in a cluster costs, on average over all clusters.
+template <class Code, class Acc>
+double finding_cost(const Context<Code, Acc>& context, const TermView<Code>& term) {
+    return Costs::kFoundCluster * term.num_pairs / context.index.num_clusters();
+}
+
 /// What the bounds of the blocks of one cluster cost.
 template <class Code, class Acc>
 double cluster_cost(const Context<Code, Acc>& context) {
     double cost = Costs::kCluster;
-    for (const auto& term : context.terms()) {
-        const double share = term.wide ? 1.0 : 1.0 * term.num_pairs / context.index.num_clusters();
-        cost += term.head ? Costs::kClusterRow : Costs::kFoundCluster * share;
-    }
+    for (const auto& term : context.terms()) cost += term.head ? Costs::kClusterRow : finding_cost(context, term);
     return cost;
 }
 

@@ -70,7 +70,8 @@ void trace_clusters(Context<Code, Acc>& context) {
         entry.threshold_row = context.top().threshold_row();
         if (by_blocks && s.visited[cluster] == 0) {
             const bool pruned = !s.kept.empty() && s.kept[cluster] == 0;
-            const bool limited = context.stats().budget_hit != 0 && (s.chosen.empty() || s.chosen[cluster] == 0);
+            const bool was_chosen = std::binary_search(s.clusters.begin(), s.clusters.end(), cluster);
+            const bool limited = context.stats().budget_hit != 0 && !was_chosen;
             entry.decision = pruned ? Decision::pruned : limited ? Decision::limited : Decision::stopped;
         }
         trace.push_back(entry);

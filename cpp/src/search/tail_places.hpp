@@ -22,10 +22,11 @@ public:
         are_known_ = true;
         auto& last = context_.scratch.tails.last_in_tile;
         const auto tails = terms.tails();
-        last.resize(std::max(last.size(), tails.size() * num_tiles()));
+        num_slots_ = std::size_t{context_.index.num_zones()} * (kZoneBlocks / kTileBlocks);
+        last.resize(std::max(last.size(), tails.size() * num_slots_));
         for (std::size_t tail = 0; tail < tails.size(); ++tail) {
             if (terms.is_dropped(*tails[tail])) continue;
-            std::uint32_t* tiles = last.data() + tail * num_tiles();
+            std::uint32_t* tiles = last.data() + tail * num_slots_;
             const std::uint32_t weight = tails[tail]->weight;
             context_.stats().entries_read += tails[tail]->num_entries;
             std::fill_n(tiles, context_.index.num_tiles(), kNoEntry);
@@ -42,9 +43,8 @@ public:
         double found = 0;
         for (const TermView<Code>* term : terms.tails()) {
             if (terms.is_dropped(*term)) continue;
-            const auto clusters = static_cast<double>(num_clusters) * term->num_pairs / context_.index.num_clusters();
             all += Costs::kEntry * static_cast<double>(term->num_entries);
-            found += (term->wide ? static_cast<double>(num_clusters) : clusters) * Costs::kFoundCluster;
+            found += finding_cost(context_, *term) * static_cast<double>(num_clusters);
         }
         return found < all;
     }
@@ -53,22 +53,21 @@ public:
     void add_clusters(const BoundTerms<Code, Acc>& terms, std::span<const std::uint32_t> clusters,
                       std::span<const std::uint32_t> tiles, std::uint16_t* blocks) {
         are_known_ = true;
-        context_.scratch.view.index_clusters();
-        auto& last = context_.scratch.tails.last_in_tile;
+        are_some_ = true;
+        auto& s = context_.scratch.tails;
         const auto tails = terms.tails();
-        last.resize(std::max(last.size(), tails.size() * num_tiles()));
-        for (std::size_t tail = 0; tail < tails.size(); ++tail) {
-            const TermView<Code>& term = *tails[tail];
-            if (terms.is_dropped(term)) continue;
-            std::uint32_t* last_of = last.data() + tail * num_tiles();
-            for (const std::uint32_t tile : tiles) last_of[tile] = kNoEntry;
-            find_clusters(term, clusters);
-            // What is found costs as much as passing over so many entries.
-            context_.stats().entries_read += static_cast<std::uint64_t>(
-                static_cast<double>(context_.scratch.tails.guesses.size()) * Costs::kFoundCluster / Costs::kEntry);
-            for (const Guess& guess : context_.scratch.tails.guesses) {
-                add_cluster(term, guess, terms.shift(), blocks, last_of);
-            }
+        num_slots_ = tiles.size();
+        s.last_in_tile.assign(tails.size() * num_slots_, kNoEntry);
+        s.slot_of_tile.resize(std::max<std::size_t>(s.slot_of_tile.size(), context_.index.num_tiles()));
+        for (std::uint32_t slot = 0; slot < num_slots_; ++slot) s.slot_of_tile[tiles[slot]] = slot;
+        const auto pairs = find_pairs(terms, clusters);
+        // What is found costs as much as passing over so many entries.
+        context_.stats().entries_read +=
+            static_cast<std::uint64_t>(static_cast<double>(pairs.size()) * Costs::kFoundCluster / Costs::kEntry);
+        find_entries(terms, pairs);
+        for (const auto& place : s.places) {
+            add_entries(*tails[place.tail], place, terms.shift(), blocks,
+                        s.last_in_tile.data() + place.tail * num_slots_ + place.slot);
         }
     }
 
@@ -79,9 +78,11 @@ public:
                    Visit visit) const {
         const TermView<Code>& term = *terms.tails()[tail];
         if (are_known_ && !terms.is_dropped(term)) {
-            const std::uint32_t* last = context_.scratch.tails.last_in_tile.data() + tail * num_tiles();
+            const auto& s = context_.scratch.tails;
+            const std::uint32_t* last_of = s.last_in_tile.data() + tail * num_slots_;
             for (std::size_t i = 0; i < count; ++i) {
-                if (last[tile_at(i)] != kNoEntry) visit(i, last[tile_at(i)]);
+                const std::uint32_t last = last_of[are_some_ ? s.slot_of_tile[tile_at(i)] : tile_at(i)];
+                if (last != kNoEntry) visit(i, last);
             }
             return;
         }
@@ -102,64 +103,82 @@ public:
 private:
     /// A search for the entries of a tile takes as long as passing over so many.
     static constexpr std::uint64_t kEntriesPerSearch = 20;
-    using Guess = TailBuffers::Guess;
+    using Pair = TailBuffers::Pair;
+    using Place = TailBuffers::Place;
 
-    /// Where the entries of a term in the clusters that have it may begin, and asks for their memory.
-    void find_clusters(const TermView<Code>& term, std::span<const std::uint32_t> clusters) {
+    /// The pairs of all tail terms in some clusters; asks for the memory that says where their entries are.
+    std::span<const Pair> find_pairs(const BoundTerms<Code, Acc>& terms, std::span<const std::uint32_t> clusters) {
+        auto& s = context_.scratch.tails;
+        s.is_wanted.assign(std::size_t{context_.index.num_clusters()} + 1, 0);
+        for (const std::uint32_t cluster : clusters) s.is_wanted[cluster] = 1;
+        std::size_t count = 0;
+        for (std::uint32_t tail = 0; tail < terms.tails().size(); ++tail) {
+            const TermView<Code>& term = *terms.tails()[tail];
+            if (terms.is_dropped(term)) continue;
+            s.pairs.resize(
+                std::max(s.pairs.size(), count + std::max<std::size_t>(term.num_pairs, clusters.size()) + 1));
+            const std::size_t first = count;
+            if (term.wide) {
+                for (const std::uint32_t cluster : clusters) s.pairs[count++] = {tail, cluster, cluster};
+            } else {
+                // Without a branch: which clusters have the term cannot be foretold. The one behind the last is damage.
+                for (std::uint32_t pair = 0; pair < term.num_pairs; ++pair) {
+                    const std::uint32_t cluster = std::min(term.clusters[pair], context_.index.num_clusters());
+                    s.pairs[count] = {tail, pair, cluster};
+                    count += s.is_wanted[cluster];
+                }
+            }
+            if (!term.pair_entry) continue;
+            for (std::size_t i = first; i < count; ++i) __builtin_prefetch(term.pair_entry + s.pairs[i].pair);
+        }
+        return std::span(s.pairs).first(count);
+    }
+
+    /// Where the entries of these pairs begin; asks for their memory.
+    void find_entries(const BoundTerms<Code, Acc>& terms, std::span<const Pair> pairs) {
         const Index& index = context_.index;
-        auto& guesses = context_.scratch.tails.guesses;
-        guesses.clear();
-        for (const std::uint32_t cluster : clusters) {
-            if (!term.has(cluster)) continue;
-            const std::uint32_t first = index.first_position(cluster) / kBlockDocs;
+        auto& places = context_.scratch.tails.places;
+        const auto& slots = context_.scratch.tails.slot_of_tile;
+        places.clear();
+        for (const auto& [tail, pair, cluster] : pairs) {
+            const TermView<Code>& term = *terms.tails()[tail];
+            std::uint32_t block = index.first_position(cluster) / kBlockDocs;
             const std::uint32_t end = index.end_position(cluster) / kBlockDocs;
-            for (std::uint32_t block = first; block < end; block = block / kZoneBlocks * kZoneBlocks + kZoneBlocks) {
+            const EntryList<Code>& zone = term.zones[block / kZoneBlocks];
+            std::uint32_t entry = term.pair_entry ? term.pair_entry[pair] : first_from(zone, block);
+            while (block < end) {
                 const EntryList<Code>& list = term.zones[block / kZoneBlocks];
-                if (list.num_entries == 0) continue;
-                // As if entries were spread evenly.
-                const std::uint64_t inside = block - list.first_block;
-                const auto at = static_cast<std::uint32_t>(inside * list.num_entries / zone_blocks(list));
-                guesses.push_back({block, end, std::min(at, list.num_entries - 1)});
-                __builtin_prefetch(list.blocks + guesses.back().entry);
-                __builtin_prefetch(list.maxima + guesses.back().entry);
+                if (entry < list.num_entries) {
+                    places.push_back({tail, slots[block / kTileBlocks], block, end, entry});
+                    __builtin_prefetch(list.blocks + entry);
+                    __builtin_prefetch(list.maxima + entry);
+                }
+                block = list.first_block + kZoneBlocks;
+                entry = 0;
             }
         }
     }
 
-    /// The blocks of a zone: the last one has fewer.
-    std::uint32_t zone_blocks(const EntryList<Code>& list) const {
-        return std::min(kZoneBlocks, context_.index.num_blocks() - list.first_block);
-    }
-
-    void add_cluster(const TermView<Code>& term, const Guess& guess, std::uint32_t shift, std::uint16_t* bounds,
-                     std::uint32_t* last_in_tile) {
-        const EntryList<Code>& list = term.zones[guess.block / kZoneBlocks];
-        const std::uint32_t first = guess.block - list.first_block;
-        const std::uint32_t end = std::min(guess.end - list.first_block, kZoneBlocks);
+    /// `last_in_tile` begins with the tile of the first block; the tiles of a cluster follow each other.
+    static void add_entries(const TermView<Code>& term, const Place& place, std::uint32_t shift, std::uint16_t* bounds,
+                            std::uint32_t* last_in_tile) {
+        const EntryList<Code>& list = term.zones[place.block / kZoneBlocks];
+        const std::uint32_t first = place.block - list.first_block;
+        const std::uint32_t end = std::min(place.end - list.first_block, kZoneBlocks);
         const std::uint32_t round = (1U << shift) - 1;
-        for (std::uint32_t i = first_from(list, guess.entry, first); i < list.num_entries; ++i) {
+        for (std::uint32_t i = place.entry; i < list.num_entries; ++i) {
             const std::uint32_t block = list.blocks[i];
             if (block >= end || block < first) break;  // behind the cluster, or damage
             std::uint16_t& bound = bounds[list.first_block + block];
             bound = static_cast<std::uint16_t>(bound + ((term.weight * list.maxima[i] + round) >> shift));
-            last_in_tile[(list.first_block + block) / kTileBlocks] = i;
+            last_in_tile[block / kTileBlocks - first / kTileBlocks] = i;
         }
     }
 
-    /// The first entry at a block or behind it, not far from a guess.
-    static std::uint32_t first_from(const EntryList<Code>& list, std::uint32_t guess, std::uint32_t block) {
-        const std::uint16_t* at = list.blocks + guess;
-        if (*at < block) {
-            return static_cast<std::uint32_t>(gallop(at, list.blocks + list.num_entries, block) - list.blocks);
-        }
-        std::uint32_t step = 1;
-        std::uint32_t high = guess;
-        while (step <= high && list.blocks[high - step] >= block) {
-            high -= step;
-            step *= 2;
-        }
-        const std::uint32_t low = step <= high ? high - step : 0;
-        return static_cast<std::uint32_t>(std::lower_bound(list.blocks + low, list.blocks + high, block) - list.blocks);
+    /// The first entry of a list at a block or behind it.
+    static std::uint32_t first_from(const EntryList<Code>& list, std::uint32_t block) {
+        const std::uint16_t* end = list.blocks + list.num_entries;
+        return static_cast<std::uint32_t>(std::lower_bound(list.blocks, end, block - list.first_block) - list.blocks);
     }
 
     /// The first block from `from` on that is not below `block`; often it is not far.
@@ -172,11 +191,10 @@ private:
         return std::lower_bound(from, std::min(from + step, end), block);
     }
 
-    /// Of whole zones.
-    std::size_t num_tiles() const { return std::size_t{context_.index.num_zones()} * (kZoneBlocks / kTileBlocks); }
-
     Context<Code, Acc>& context_;
-    bool are_known_ = false;
+    bool are_known_ = false;     // the last entries of tiles,
+    bool are_some_ = false;      // or of some of them alone
+    std::size_t num_slots_ = 0;  // for the last entries of a term: one by tile, or of those
 };
 
 }  // namespace segmax

@@ -125,6 +125,7 @@ class Layout(NamedTuple):
     order: NDArray[np.uint32]  # slots, in the order of positions
     segments: NDArray[np.uint32]  # by slot
     num_segments: int
+    exact_segments: bool
     head_ratio: int
 
 
@@ -157,6 +158,7 @@ def _planned(grouped: Grouped, layout: Layout, workers: Workers) -> _Plan:
         layout.num_segments,
         layout.head_ratio,
         grouped.docs.values.dtype.itemsize,
+        layout.exact_segments,
     )
     return _Plan(first_position, postings, pairs, term_first_pair, _offsets(postings), term_bytes)
 
@@ -183,7 +185,8 @@ def _write_terms(grouped: Grouped, layout: Layout, plan: _Plan, writer: Writer, 
             for name, of_range in counts.items():
                 of_range.append(arrays.pop(name))
             for name, array in arrays.items():
-                writer.append(name, array)
+                if layout.exact_segments or name != "segment_code":
+                    writer.append(name, array)
             stage.advance(count)
     writer.append("term_first_byte", _offsets(np.concatenate(counts["term_num_bytes"])))
     writer.append("term_first_entry", _offsets(np.concatenate(counts["term_num_entries"])))
@@ -202,6 +205,7 @@ def _filled(
         layout.order,
         layout.segments,
         layout.num_segments,
+        layout.exact_segments,
         layout.head_ratio,
         plan.first_position,
         plan.postings,

@@ -443,4 +443,6 @@ def _write(
         order = order_by_similarity(grouped, clustered.projection, resources)
     else:
         order = np.arange(len(grouped.rows), dtype=np.uint32)
-    write_arrays(grouped, Layout(order, segments, config.num_segments, config.head_ratio), writer, resources)
+    exact_segments = config.segment_bounds == "exact"
+    layout = Layout(order, segments, config.num_segments, exact_segments, config.head_ratio)
+    write_arrays(grouped, layout, writer, resources)

@@ -117,6 +117,7 @@ _CLUSTERS = (
         "num_segments",
         "number of segments per cluster; more of them tighten bounds and enlarge the index; 1 stores none",
     ),
+    _field("segment_bounds", "what is kept of each segment; exact: maxima as the paper has them, for its methods"),
     _field("segmentation", "how the documents of a cluster are assigned to segments"),
     Option("segments", FILE, "FILE.npy", "use these segments: a label per document", "assigned by --segmentation"),
     _field("document_order", "order of the documents inside a cluster"),

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 STRUCTURES: Mapping[str, tuple[str, ...]] = {
     "postings": ("run_base", "run_start", "run_bytes", "entry_block", "entry_mask", "group_start", "entry_code"),
     "block bounds": ("level", "quad_max", "block_max", "entry_max"),
-    "segment bounds": ("segment_max", "segment_mask"),
-    "cluster bounds": ("cluster_max", "narrow_cluster"),
+    "segment bounds": ("segment_max", "segment_mask", "segment_code"),
+    "cluster bounds": ("cluster_max", "narrow_cluster", "pair_entry"),
     "documents": ("position_row", "cluster_first_position", "cluster_num_docs", "cluster_label"),
     "terms": (
         "term_first_pair",

@@ -27,6 +27,8 @@ from segmax.vectors.csr import Csr
 from segmax.vectors.documents import DocId
 
 _FLAGS = frozenset({"budget_hit", "swept"})
+#: Statistics that a service of 0.2 does not send.
+_NOT_IN_0_2 = {"lines_read": 0, "entries_read": 0}
 
 
 class Info(NamedTuple):
@@ -168,8 +170,8 @@ class Ranking(NamedTuple):
         if rows and not 0 <= min(rows) <= max(rows) < 2**63:
             msg = f"expected numbers of rows, got {min(rows)} and {max(rows)}"
             raise ValueError(msg)
-        found = record(said["stats"])
-        stats = [int(flag(found[name])) if name in _FLAGS else _counter(found.get(name, 0)) for name in STATS_FIELDS]
+        found = {**_NOT_IN_0_2, **record(said["stats"])}
+        stats = [int(flag(found[name])) if name in _FLAGS else _counter(found[name]) for name in STATS_FIELDS]
         complete = None if said.get("complete") is None else flag(said["complete"])
         scores = list(map(float, _of_types([hit["score"] for hit in hits], {float, int}, "score")))
         return cls(rows, scores, _of_types([hit["id"] for hit in hits], {int, str}, "id"), stats, complete, hits)

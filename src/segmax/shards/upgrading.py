@@ -20,7 +20,7 @@ class Upgrade(NamedTuple):
     """What was found at a path."""
 
     kind: Kind
-    version: int  #: of the format of the index, or of the indexes that it consists of, as it was found
+    version: int  #: of the format of the index as it was found; today's for what needs no upgrade
 
     @property
     def is_due(self) -> bool:
@@ -59,7 +59,9 @@ def upgrade(path: str | os.PathLike[str], *, dry_run: bool = False) -> Upgrade:
     folder = checked_path("path", path)
     kind = kind_of(folder)
     if kind != "index":
-        return Upgrade(kind, min([FORMAT_VERSION, *(read_meta(part)["version"] for part in _parts(folder, kind))]))
+        for part in _parts(folder, kind):
+            read_meta(part)
+        return Upgrade(kind, FORMAT_VERSION)
     version = int(read_meta(folder, OLDEST_UPGRADABLE_VERSION)["version"])
     if not dry_run:
         upgrade_index(folder)
@@ -69,7 +71,8 @@ def upgrade(path: str | os.PathLike[str], *, dry_run: bool = False) -> Upgrade:
 def _parts(folder: Path, kind: Kind) -> list[Path]:
     """Return the indexes that make up a collection or a sharded index.
 
-    Both came with version 4 of the format, and this segmax reads all of their versions: none has to be rewritten yet.
+    Both came with version 4 of the format, which is read as it is: none has to be rewritten. Compacting a collection
+    writes its documents in today's format.
     """
     if kind == "collection":
         return [folder / part.name for part in read_collection(folder).parts]

@@ -37,7 +37,10 @@ class Component(NamedTuple):
 
 
 _TABLE = (
-    *(Component(*row) for row in _core.components()),
+    *(
+        Component(name, kind, checked=checked, group=name if optional else "")
+        for name, kind, checked, optional in _core.components()
+    ),
     Component("cluster_label", "<i8", checked=True),
     Component("id_number", "<i8", checked=True, group="numbers"),
     Component("id_offset", "<u8", checked=True, group="ids"),

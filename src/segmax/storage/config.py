@@ -11,8 +11,10 @@ from segmax.base.errors import ConfigError
 from segmax.storage.meta import MAX_SEGMENTS
 from segmax.vectors.pruning import Step, step_from_dict
 
+SegmentBounds = Literal["levels", "exact"]
 Segmentation = Literal["random", "independent", "kmeans"]
 DocumentOrder = Literal["similarity", "row"]
+SEGMENT_BOUNDS = ("levels", "exact")
 SEGMENTATIONS = ("random", "independent", "kmeans")
 DOCUMENT_ORDERS = ("similarity", "row")
 
@@ -32,6 +34,8 @@ class BuildConfig:
     ==============  ============  =================================================================================
     num_clusters    None          number of clusters; None: one per 1,024 documents (`Labels` have their own number)
     num_segments    8             segments per cluster; maxima of every term in each are stored; 1: none are
+    segment_bounds  "levels"      maxima of segments in four bits, or also "exact", as the paper has them: a code each,
+                                  which `segmax.paper` uses
     segmentation    "random"      "random": even sizes; "independent": every document draws its segment;
                                   "kmeans": similar documents share a segment (the paper's comparison)
     document_order  "similarity"  documents inside a cluster: similar ones as neighbors, or by "row"
@@ -51,6 +55,7 @@ class BuildConfig:
 
     num_clusters: int | None = None
     num_segments: int = 8
+    segment_bounds: SegmentBounds = "levels"
     segmentation: Segmentation = "random"
     document_order: DocumentOrder = "similarity"
     pruning: tuple[Step, ...] = ()
@@ -63,6 +68,7 @@ class BuildConfig:
         if self.num_clusters is not None:
             self._set("num_clusters", checked_int("num_clusters", self.num_clusters, 1))
         self._set("num_segments", checked_int("num_segments", self.num_segments, 1, MAX_SEGMENTS))
+        checked_choice("segment_bounds", self.segment_bounds, SEGMENT_BOUNDS)
         checked_choice("segmentation", self.segmentation, SEGMENTATIONS)
         checked_choice("document_order", self.document_order, DOCUMENT_ORDERS)
         self._set("pruning", _checked_steps(self.pruning))
@@ -117,6 +123,7 @@ class BuildOptions(TypedDict, total=False):
 
     num_clusters: int | None
     num_segments: int
+    segment_bounds: SegmentBounds
     segmentation: Segmentation
     document_order: DocumentOrder
     pruning: Step | Iterable[Step]

@@ -18,7 +18,7 @@ from segmax.base.own_folders import own_folder
 from segmax.storage.checked_json import Entry, checksum_matches, of_type, parse_strictly, whole
 from segmax.storage.components import COMPONENTS, LAST_OF_GROUP
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 #: The oldest version that is read as it lies on disk.
 OLDEST_MAPPED_VERSION = 4
 #: The oldest version that is converted: in memory when it is opened, on disk by `segmax upgrade`.

@@ -2,6 +2,7 @@
 
 Version 3 kept the maxima of segments as codes, with their sums; maxima of spans for all but the rarest terms; and
 starts of runs in 32 bits. What version 4 has in their place follows from these, term by term, without the documents.
+Version 4 did not say where the entries of pairs start.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from segmax.base.errors import FormatError, damaged
 from segmax.base.system import total_memory
 from segmax.storage.components import COMPONENTS, Arrays, Check, Component
 from segmax.storage.meta import FORMAT_VERSION, OLDEST_UPGRADABLE_VERSION, read_meta
+from segmax.storage.pair_entries import pair_entries
 from segmax.storage.reading import index_errors, load_components
 from segmax.storage.writing import IndexWriter
 
@@ -25,6 +27,8 @@ _LEVELS_PER_LINE = 128  # a row of levels is padded to whole cache lines, two le
 _QUAD_BLOCKS = 4
 _BASE_SPANS = 64
 
+#: Versions that have the components of today, as far as they have them.
+_LIKE_TODAY = 4
 _NEW = ("segment_max", "segment_mask", "quad_max", "run_base", "run_start", "level")
 #: The components of version 3: those of today but for a few.
 _COMPONENTS_3: Mapping[str, Component] = {
@@ -97,20 +101,25 @@ def load_older(path: Path) -> tuple[dict[str, Any], Arrays] | None:
 
 def _components(path: Path, meta: Mapping[str, Any]) -> Arrays:
     """Map the components of an older version, and check every byte."""
+    components = COMPONENTS if meta["version"] >= _LIKE_TODAY else _COMPONENTS_3
     try:
-        return dict(load_components(path, meta, preload=False, verify=True, components=_COMPONENTS_3))
+        return dict(load_components(path, meta, preload=False, verify=True, components=components))
     except FileNotFoundError as error:
         raise damaged(f"'{Path(error.filename).name}' is missing", path) from error
 
 
 def _pieces(meta: Mapping[str, Any], arrays: Arrays, path: Path) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield the components of version 4, those that changed term by term."""
+    """Yield the components of today, those that changed term by term."""
+    changed = () if meta["version"] >= _LIKE_TODAY else _NEW
     for name in COMPONENTS:
-        if name not in _NEW and name in arrays:
+        if name not in changed and name in arrays:
             yield name, arrays[name]
-    for name in _NEW:
-        yield name, np.empty(0, dtype=COMPONENTS[name].dtype(meta["code_bytes"]))  # there even if no term has any
-    yield from _Terms(meta, arrays, path).pieces()
+    for starts in pair_entries(meta, arrays):
+        yield "pair_entry", starts
+    if changed:
+        for name in changed:
+            yield name, np.empty(0, dtype=COMPONENTS[name].dtype(meta["code_bytes"]))  # there even if no term has any
+        yield from _Terms(meta, arrays, path).pieces()
 
 
 class _Terms:

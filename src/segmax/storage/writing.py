@@ -22,7 +22,8 @@ from segmax.storage.checked_json import checked_bytes
 from segmax.storage.component_file import FOOTER_BYTES, ComponentWriter
 from segmax.storage.components import COMPONENTS, Arrays, Check
 from segmax.storage.folder import NEW_META_NAME, next_generation, remove_old_files
-from segmax.storage.meta import META_NAME, parse_meta, read_meta
+from segmax.storage.meta import FORMAT_VERSION, META_NAME, parse_meta, read_meta
+from segmax.storage.pair_entries import pair_entries
 from segmax.storage.reading import load_components
 
 
@@ -34,10 +35,14 @@ def check_target(path: Path, *, overwrite: bool) -> None:
 
 def save_index(path: Path, arrays: Arrays, meta: Mapping[str, Any], *, overwrite: bool, check: Check) -> None:
     """Write an index to a directory that does not exist yet, or replace the one there if `overwrite`."""
+    meta = {**meta, "version": FORMAT_VERSION}
     with IndexWriter(path, overwrite=overwrite, check=check) as writer:
         for name in COMPONENTS:
             if name in arrays:
                 writer.append(name, arrays[name])
+        if "pair_entry" not in arrays:  # an older version
+            for starts in pair_entries(meta, arrays):
+                writer.append("pair_entry", starts)
         writer.finish(meta)
         writer.commit(meta)
 

@@ -52,7 +52,7 @@ struct TermPlan {
 
 TermPlan plan_terms(std::span<const std::uint64_t> postings, std::span<const std::uint64_t> pairs,
                     std::uint32_t num_clusters, std::uint32_t num_positions, std::uint32_t num_segments,
-                    std::uint32_t head_ratio, std::uint32_t code_bytes);
+                    std::uint32_t head_ratio, std::uint32_t code_bytes, bool exact_segments);
 
 /// What does not change from one range of terms to the next.
 template <class Code, class Term>
@@ -65,7 +65,8 @@ struct FillJob {
     std::uint32_t num_segments = 1;
     std::uint32_t head_ratio = 8;
     std::span<const std::uint64_t> postings, pairs;  // by term, from count_terms
-    bool quick = false;                              // levels that are made fast, not those with the least errors
+    bool quick = false;           // levels that are made fast, not those with the least errors; no pair_entry
+    bool exact_segments = false;  // segment_code
 };
 
 /// The arrays of a range of terms, under the names of IndexArrays; ranges one after the other make the index. What is

@@ -10,6 +10,7 @@
 ///
 /// - `checked`: compare them with their checksum. The array is small, and the core relies on it.
 /// - `unchecked`: nothing. The array is large, and every use of a value in it cuts the value to its limits.
+/// - `optional`: the same, and an index may lack the array: where it is empty, no term has it.
 #define SEGMAX_TERM_COMPONENTS(X)               \
     X(term_top_code, Code, checked)             \
     X(narrow_cluster, std::uint32_t, unchecked) \
@@ -26,7 +27,9 @@
     X(entry_max, Code, unchecked)               \
     X(entry_mask, std::uint8_t, unchecked)      \
     X(group_start, std::uint32_t, unchecked)    \
-    X(entry_code, Code, unchecked)
+    X(entry_code, Code, unchecked)              \
+    X(pair_entry, std::uint16_t, optional)      \
+    X(segment_code, Code, optional)
 
 /// The same for the arrays that are made as a whole.
 #define SEGMAX_WHOLE_COMPONENTS(X)                    \

@@ -91,6 +91,7 @@ public:
         std::uint64_t levels = 0;  ///< terms with levels before this one
         std::uint64_t group = 0;   ///< in group_start
         std::uint64_t code = 0;    ///< in entry_code
+        std::uint64_t start = 0;   ///< in pair_entry
     };
     const Offsets& offsets(std::uint32_t term) const { return offsets_[term]; }
 
