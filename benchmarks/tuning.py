@@ -47,7 +47,6 @@ def reference_settings() -> list[SearchParams]:
     masses = (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9)
     grid: list[SearchParams] = [ASC(eta=eta, query_mass=mass) for eta, mass in itertools.product(etas, masses)]
     grid += [ASC(eta=eta, max_terms=terms) for eta in (1.0, 0.95) for terms in (12, 16, 20, 24)]
-    grid += [ASC(mu=mu, eta=eta) for mu, eta in ((0.9, 1.0), (0.7, 1.0), (0.5, 1.0), (0.9, 0.95))]
     return [*GRID, *(params for params in grid if params not in GRID)]
 
 

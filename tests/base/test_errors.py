@@ -64,7 +64,7 @@ CONFIG_ERRORS: list[tuple[Callable[[], object], dict[str, str]]] = [
         lambda: segmax.BuildConfig.from_dict({"color": 1}),
         {
             "expected": "options of BuildConfig (bits, calibrate, compact, document_order, num_clusters, num_segments, "
-            "pruning, seed, segmentation)",
+            "pruning, seed, segment_bounds, segmentation)",
             "got": "'color'",
         },
     ),

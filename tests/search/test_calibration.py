@@ -15,7 +15,7 @@ from conftest import refused, topic_docs, wiki_reader
 from segmax.building.points import rarity
 from segmax.building.pseudo_queries import pseudo_queries
 from segmax.errors import ConfigError, FormatError, InputError, WriteError
-from segmax.search.calibration import GRID, LEAST_DOCS, Calibration, Measured, Setting, measure
+from segmax.search.calibration import LEAST_DOCS, Calibration, Measured, Setting, measure, settings_for
 from segmax.search.methods import ASC, SearchParams
 from segmax.search.results import STATS_FIELDS, BatchHits, BatchStats
 from segmax.search.tuning import Targets
@@ -205,27 +205,35 @@ def test_the_document_of_a_query_does_not_count() -> None:
 
     queries = matrix_to_csr(sp.csr_matrix(np.ones((2, 3))))
     settings = (ASC(), ASC(eta=0.9))
-    own = measure(search, queries, 3, 6, "pseudo-queries", np.array([4, 5]), settings)
+    own = measure(search, queries, 3, 6, "pseudo-queries", settings, np.array([4, 5]))
     assert own is not None
     assert [setting.recall for setting in own.settings] == [1.0, 0.0]
-    given = measure(search, queries, 3, 6, "given queries", None, settings)
+    given = measure(search, queries, 3, 6, "given queries", settings)
     assert given is not None
     assert [setting.recall for setting in given.settings] == [1.0, pytest.approx(1 / 3, abs=1e-6)]
 
 
 def test_the_grid_names_careful_settings_first() -> None:
     """Skipping relies on it: no setting comes before one that is more careful in every way."""
-    values = [(p.query_mass, p.bound_mass, p.eta) for p in GRID]
+    values = [(p.query_mass, p.bound_mass, p.eta, p.max_clusters or np.inf) for p in settings_for(10, 8_594)]
     assert len(set(values)) == len(values)
     for i, later in enumerate(values):
         assert not any(all(a >= b for a, b in zip(later, earlier, strict=True)) for earlier in values[:i])
+
+
+def test_limits_of_clusters_that_may_pay() -> None:
+    """Up to a fourth of the clusters, with the number of them; none for many results, or where clusters may grow."""
+    for num_clusters, limits in ((8_594, [1_320, 924, 660, 561, 462, 396]), (80, [20]), (20, []), (0, [])):
+        found = [p.max_clusters for p in settings_for(100, num_clusters) if p.max_clusters]
+        assert list(dict.fromkeys(found))[:6] == limits
+        assert not any(p.max_clusters or p.bound_mass < 1 for p in settings_for(101, num_clusters))
 
 
 def test_settings_that_0_2_does_not_know_are_stored_apart() -> None:
     """It reads the others, and would take these for settings with the same η that bound all terms."""
     settings = [
         Setting(params=params, recall=0.5, error=0.1, cost=0.3)
-        for params in (ASC(eta=0.9), ASC(eta=0.9, bound_mass=0.8), ASC(bound_mass=0.7))
+        for params in (ASC(eta=0.9), ASC(eta=0.9, bound_mass=0.8), ASC(bound_mass=0.7), ASC(max_clusters=9))
     ]
     measured = Measured(k=3, source="given queries", num_queries=2, settings=tuple(settings))
     assert measured.to_dict()["settings"] == [settings[0].to_dict()]

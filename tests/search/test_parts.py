@@ -546,7 +546,7 @@ def test_documents_come_back(wide: bool) -> None:
 
 def test_small_indexes_have_the_arrays_of_an_index() -> None:
     """All but the scales, whatever the number of documents; documents that cannot be are refused."""
-    names = {name for name, _, _ in _core.components()} - {"term_scale"}
+    names = {name for name, *_ in _core.components()} - {"term_scale"}
     rng = np.random.default_rng(10)
     for size in (0, 1, 8, 1023, 1024, 1025, 5000):
         codes = random_codes(rng, size, 50, 0.1, 3)

@@ -148,6 +148,7 @@ private:
                 const std::uint32_t level = term.level(blocks_[i]);
                 left_[i] = static_cast<std::uint16_t>(left_[i] - heads[h].added[level]);
                 __builtin_prefetch(term.run_start + blocks_[i] / kSpanBlocks);
+                __builtin_prefetch(term.run_base + blocks_[i] / kSpanBlocks / kBaseSpans);
                 // Always written, kept by the count: no branch to mispredict.
                 lookups[count].slot = static_cast<std::uint16_t>(i);
                 lookups[count].block = static_cast<std::uint16_t>(h);

@@ -21,10 +21,10 @@ struct Costs {
     static constexpr double kEntry = .8;              ///< an entry of a tail term, added to bounds
     static constexpr double kTile = 4;                ///< clearing and collecting the bounds of a tile,
     static constexpr double kTileQuads = 5;           ///< and making and collecting those of its quads
-    static constexpr double kGateCluster = 5;         ///< ranking a cluster by its bound,
-    static constexpr double kCluster = 250;           ///< clearing and collecting the bounds of its blocks,
-    static constexpr double kClusterRow = 6;          ///< each row of block maxima there, out of order,
-    static constexpr double kFoundCluster = 30;       ///< and finding and adding the entries of a term
+    static constexpr double kGateCluster = 1.5;       ///< ranking a cluster by its bound,
+    static constexpr double kCluster = 40;            ///< clearing and collecting the bounds of its blocks,
+    static constexpr double kClusterRow = 4;          ///< each row of block maxima there, out of order,
+    static constexpr double kFoundCluster = 15;       ///< and finding and adding the entries of a term
     static constexpr double kBlock = 120;             ///< looking up a block, and
     static constexpr double kBlockTerm = 6.2;         ///< for each term, and
     static constexpr std::size_t kManyResults = 500;  ///< where more are wanted,

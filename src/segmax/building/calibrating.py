@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from segmax.building.pseudo_queries import pseudo_queries
 from segmax.building.resources import BuildResources
-from segmax.search.calibration import BUILD_QUERIES, Calibration, measure
+from segmax.search.calibration import BUILD_QUERIES, Calibration, measure, settings_for
 from segmax.search.index import Index
 from segmax.vectors.csr import Csr
 from segmax.vectors.rows import selected_rows
@@ -42,7 +42,8 @@ def calibrated(
         for k, count in BUILD_QUERIES.items():
             rows = np.arange(min(count, made.queries.num_rows))
             queries, sources = selected_rows(made.queries, rows), sample.rows[made.source[rows]]
-            measured = measure(search, queries, k, index.num_docs, "pseudo-queries", sources)
+            settings = settings_for(k, index.num_clusters)
+            measured = measure(search, queries, k, index.num_docs, "pseudo-queries", settings, sources)
             if measured is not None:
                 calibration = calibration.with_measured(measured)
             stage.advance(1)

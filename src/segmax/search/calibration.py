@@ -20,6 +20,7 @@ from segmax.base.display import counted
 from segmax.base.errors import ConfigError
 from segmax.search.methods import ASC, SearchParams
 from segmax.search.results import BatchHits, BatchStats
+from segmax.storage.config import DOCS_PER_CLUSTER
 from segmax.vectors.csr import Csr
 
 Source = Literal["pseudo-queries", "given queries", "none"]
@@ -45,14 +46,15 @@ _LEAST_RECALL = 0.9
 class CostModel(NamedTuple):
     """Nanoseconds per thing counted; only ratios count. `python -m benchmarks.tuning --fit` fits them again."""
 
-    query: float = 8000.0
-    result: float = 25.0
-    line: float = 1.6  #: a cache line of bounds
-    entry: float = 0.8  #: an entry that is added to bounds
-    block: float = 180.0  #: a block that is looked at
-    posting: float = 6.0  #: of such a block
+    query: float = 3000.0
+    result: float = 140.0
+    line: float = 1.1  #: a cache line of bounds
+    entry: float = 1.6  #: an entry that is added to bounds
+    block: float = 25.0  #: a block that is looked at
+    posting: float = 11.0  #: of such a block
     swept_doc: float = 0.3
-    swept_posting: float = 1.1
+    swept_posting: float = 1.6
+    tile: float = 12.0  #: of 1,024 documents whose bounds are cleared and collected, whichever are made
 
     def of(self, stats: BatchStats, k: int, num_docs: int) -> NDArray[np.float64]:
         """Return the cost of every query."""
@@ -71,6 +73,7 @@ class CostModel(NamedTuple):
             (1.0 - swept) * stats.postings_read,
             swept * num_docs,
             swept * stats.postings_read,
+            (1.0 - swept) * (num_docs / DOCS_PER_CLUSTER),
         )
         return np.stack(columns, axis=1)
 
@@ -87,15 +90,35 @@ _SETTINGS = (
     (0.95, 1.0), (0.95, 0.95), (0.93, 1.0), (0.93, 0.95),
 )  # fmt: skip
 #: and as (bound_mass, eta), for up to so many results: beyond, blocks that need not be looked at cost more than bounds.
-#: Limits of clusters are not among them: choosing clusters costs more than it saves so far.
 _MOST_RESULTS_FOR_BOUNDS = 100
 _BOUND_SETTINGS = ((0.95, 1.0), (0.95, 0.95), (0.9, 1.0), (0.9, 0.97), (0.9, 0.95), (0.9, 0.92), (0.8, 0.97))
 GRID = (
     *(ASC(eta=eta, query_mass=mass) for mass, eta in _SETTINGS),
     *(ASC(eta=eta, bound_mass=mass) for mass, eta in _BOUND_SETTINGS),
 )
+#: The numbers of clusters that pay grow with this power of all of them: multiples of 5.6 times that are measured, up to
+#: a fourth of all clusters, each with these (bound_mass, query_mass) and η = .95.
+_CLUSTER_POWER, _CLUSTER_FACTOR = 0.45, 5.6
+_CLUSTER_MULTIPLES = (4.0, 2.8, 2.0, 1.7, 1.4, 1.2, 1.0, 0.85, 0.7, 0.5)
+_CLUSTER_MASSES = ((0.9, 1.0), (0.85, 1.0), (0.9, 0.97))
+_LEAST_CLUSTERS = 8
 _KEPT = ("eta", "query_mass")  #: what calibrations of 0.2 have of a setting,
-_ADDED = ("bound_mass",)  #: and what those of 0.3 add
+_ADDED = ("bound_mass", "max_clusters")  #: and what those of 0.3 add
+_NAMES = (*_KEPT, *_ADDED)
+
+
+def settings_for(k: int, num_clusters: int = 0) -> list[ASC]:
+    """Return what may pay at this k; limits of clusters only where the number of all is known, and stays."""
+    settings = [one for one in GRID if one.bound_mass == 1.0 or k <= _MOST_RESULTS_FOR_BOUNDS]
+    if k <= _MOST_RESULTS_FOR_BOUNDS:
+        some = (round(_CLUSTER_FACTOR * num_clusters**_CLUSTER_POWER * multiple) for multiple in _CLUSTER_MULTIPLES)
+        limits = [limit for limit in some if _LEAST_CLUSTERS <= limit <= num_clusters / 4]
+        settings += [
+            ASC(max_clusters=limit, bound_mass=bounds, query_mass=mass, eta=0.95)
+            for limit in limits
+            for bounds, mass in _CLUSTER_MASSES
+        ]
+    return settings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,7 +134,7 @@ class Setting:
         """Return the setting as plain values."""
         chosen = {name: getattr(self.params, name) for name in _KEPT}
         if not self.is_plain:
-            chosen |= {name: getattr(self.params, name) for name in _ADDED}
+            chosen |= {name: getattr(self.params, name) for name in _ADDED if getattr(self.params, name) is not None}
         return {**chosen, "recall": self.recall, "error": self.error, "cost": self.cost}
 
     @classmethod
@@ -339,7 +362,7 @@ def checked_target(target_recall: float) -> float:
 
 
 def _params_text(params: ASC) -> str:
-    shown = [f"{name}={getattr(params, name):g}" for name in (*_KEPT, *_ADDED) if getattr(params, name) != 1.0]
+    shown = [f"{name}={getattr(params, name):g}" for name in _NAMES if getattr(params, name) not in (1.0, None)]
     return f"ASC({', '.join(shown)})"
 
 
@@ -352,8 +375,8 @@ def measure(
     k: int,
     num_docs: int,
     source: Source,
+    settings: Iterable[ASC],
     own_rows: NDArray[np.int64] | None = None,
-    settings: Iterable[ASC] | None = None,
 ) -> Measured | None:
     """Measure settings on queries; None where no query finds anything.
 
@@ -367,10 +390,10 @@ def measure(
         The size of the collection.
     source
         What the queries are.
+    settings
+        What to measure, each after those that are more careful in every way.
     own_rows
         The document that a query was made of: it is found by any setting, so it does not count.
-    settings
-        What to measure, each after those that are more careful in every way; None: what may pay at this k.
     """
     num_terms = np.diff(queries.indptr)
     exact = search(queries, k, _EXACT)
@@ -381,8 +404,6 @@ def measure(
         return None
     exact_cost = COST.of(exact.stats, k, num_docs)[asked].mean()
     found: list[Setting] = []
-    if settings is None:
-        settings = [one for one in GRID if one.bound_mass == 1.0 or k <= _MOST_RESULTS_FOR_BOUNDS]
     for params in settings:
         if any(_is_less_careful(params, s.params) and s.recall < _LEAST_RECALL for s in found):
             continue
@@ -410,7 +431,11 @@ def _result_keys(hits: BatchHits, without: NDArray[np.int64] | None) -> _Keys:
 
 
 def _is_less_careful(params: ASC, other: ASC) -> bool:
-    return all(getattr(params, name) <= getattr(other, name) for name in (*_KEPT, *_ADDED))
+    def care(one: ASC) -> list[float]:
+        values = (getattr(one, name) for name in _NAMES)
+        return [math.inf if value is None else value for value in values]
+
+    return all(mine <= others for mine, others in zip(care(params), care(other), strict=True))
 
 
 def _mean_recall(loss: NDArray[np.float64]) -> tuple[float, float]:

@@ -498,7 +498,7 @@ class Index:
         k = checked_k(k)
         self.calibration.expectation(k, target_recall)  # raises if the target is invalid
         search = partial(self._searched, threads=num_threads(threads))
-        measured = measured_on(search, self._batch(queries), k, self.num_docs, seed)
+        measured = measured_on(search, self._batch(queries), k, self.num_docs, seed, self.num_clusters)
         self._set_calibration(self.calibration.with_measured(measured))
         if self._path is not None:
             changes = {"calibration": self.calibration.to_list()}

@@ -8,7 +8,7 @@ from segmax.base.checks import checked_int
 from segmax.base.errors import ConfigError, InputError
 from segmax.metadata import Where
 from segmax.search.arguments import EXACT
-from segmax.search.calibration import MOST_QUERIES, Calibration, Measured, Search, measure
+from segmax.search.calibration import MOST_QUERIES, Calibration, Measured, Search, measure, settings_for
 from segmax.search.methods import ASC
 from segmax.search.queries import Wanted
 from segmax.vectors.csr import Csr
@@ -57,11 +57,14 @@ class Targets:
             return chosen
 
 
-def measured_on(search: Search, queries: Csr, k: int, num_docs: int, seed: int) -> Measured:
-    """Measure settings on given queries, or on a sample if there are many; raise InputError if none finds anything."""
+def measured_on(search: Search, queries: Csr, k: int, num_docs: int, seed: int, num_clusters: int = 0) -> Measured:
+    """Measure settings on given queries, or on a sample if there are many; raise InputError if none finds anything.
+
+    `num_clusters` is for an index that stays as it is: in a collection that grows, a limit of clusters finds less.
+    """
     rows = sample_rows(queries.num_rows, MOST_QUERIES, checked_int("seed", seed, 0))
     batch = selected_rows(queries, rows)
-    measured = measure(search, batch, k, num_docs, "given queries")
+    measured = measure(search, batch, k, num_docs, "given queries", settings_for(k, num_clusters))
     if measured is None:
         raise InputError(expected="queries that find something", got=f"{batch.num_rows} without a single result")
     return measured
