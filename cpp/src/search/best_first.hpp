@@ -72,7 +72,8 @@ public:
           way_(way_of(context, max_clusters)),
           max_clusters_(max_clusters == 0 ? context.index.num_clusters() : max_clusters),
           s_(context.scratch.best_first),
-          terms_(context, way_ == Way::lighter ? left_for_bounds(context) : kUnlimited),
+          terms_(context, way_ == Way::lighter ? left_for_bounds(context) : kUnlimited,
+                 way_ == Way::clusters && max_clusters == 0 ? kBudgetMass : 1.0),
           tails_(context),
           blocks_(context, terms_, tails_),
           scorer_(context, terms_, tails_, blocks_, context.params.eta, 1.0),
@@ -126,7 +127,9 @@ private:
 
     static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
     static constexpr std::uint32_t kFewClusters = 8;
-    static constexpr double kScoringTerm = 2900;  ///< of a budget, what is left for blocks, for each term
+    static constexpr double kScoringTerm = 2700;  ///< of a budget, what is left for the blocks of ten results, by term,
+    static constexpr double kScoringPower = .56;  ///< and more for more results
+    static constexpr double kBudgetMass = .9;     ///< of the query's mass, what bounds of the best clusters are made of
 
     /// How bounds are made: of all blocks, of those of the best clusters, or of the heaviest terms alone, where a
     /// budget leaves no time for choosing clusters.
@@ -136,11 +139,21 @@ private:
         const bool limited = max_clusters > 0 && max_clusters < context.index.num_clusters();
         if (limited || context.params.budget_ms == 0) return limited ? Way::clusters : Way::all;
         const double left = left_for_bounds(context);
-        if (bounds_cost(context) <= left) return Way::all;
         // In small collections bounds of fewer terms find more.
-        const bool is_large = context.index.num_tiles() > context.params.hooks.all_tiles;
-        const double least = gate_cost(context) + kFewClusters * cluster_cost(context);
-        return is_large && least <= left ? Way::clusters : Way::lighter;
+        if (context.index.num_tiles() <= context.params.hooks.all_tiles) {
+            return bounds_cost(context) <= left ? Way::all : Way::lighter;
+        }
+        if (bounds_cost(context) + scoring_cost(context) <= left) return Way::all;
+        const double least =
+            gate_cost(context) + clusters_cost(static_cast<double>(context.terms().size()), kFewClusters);
+        return least <= left ? Way::clusters : Way::lighter;
+    }
+
+    /// What is left of a budget for the blocks of the best clusters, once these are bounded.
+    static double scoring_cost(const Context<Code, Acc>& context) {
+        const double results = static_cast<double>(context.top().capacity()) / 10;
+        return kScoringTerm * static_cast<double>(context.terms().size()) *
+               std::pow(std::max(results, 1.0), kScoringPower);
     }
 
     /// What bounds may cost, so that a budget is left for the first blocks.
@@ -153,8 +166,8 @@ private:
     /// How many clusters to visit: with a budget as many as will fit, once their blocks are looked at.
     std::size_t clusters_that_fit() const {
         if (context_.params.budget_ms == 0) return max_clusters_;
-        const double scoring = kScoringTerm * static_cast<double>(context_.terms().size());
-        const double count = (context_.time_left() - scoring) / cluster_cost(context_);
+        const double left = context_.time_left() - scoring_cost(context_);
+        const double count = clusters_within(static_cast<double>(terms_.num_bounded()), left);
         const double fit = std::clamp<double>(count, kFewClusters, context_.index.num_clusters());
         return std::min<std::size_t>(static_cast<std::size_t>(fit), max_clusters_);
     }
@@ -300,7 +313,7 @@ private:
         const std::uint64_t least = scorer_.least();
         // Bounds are seldom reached: the best documents are among the blocks down to some share of the largest bound.
         // Those of few terms hardly differ, and then the largest alone are many.
-        const std::uint64_t share = terms_.is_cut() ? 15 : 11;
+        const std::uint64_t share = way_ == Way::lighter ? 15 : 11;
         const std::uint64_t limit = limit_of_best(std::max(std::uint64_t{blocks_.largest()} * share / 16, least), least,
                                                   count, [&](std::uint64_t at) { return blocks_.count(at); });
         const auto bound = [&](std::uint32_t block) { return blocks_.bound(block); };

@@ -71,8 +71,10 @@ std::span<std::uint32_t> about_best_of(std::span<std::uint32_t> numbers, std::si
 template <class Code, class Acc>
 class BoundTerms {
 public:
-    /// For a query of at most kMaxBoundedTerms. `affordable` is what making its bounds may cost.
-    explicit BoundTerms(Context<Code, Acc>& context, double affordable = std::numeric_limits<double>::infinity())
+    /// For a query of at most kMaxBoundedTerms. `affordable` is what making its bounds may cost; less than all of the
+    /// query's `mass` is enough where a budget limits the search.
+    explicit BoundTerms(Context<Code, Acc>& context, double affordable = std::numeric_limits<double>::infinity(),
+                        double mass = 1.0)
         : context_(context), s_(context.scratch.terms), first_(context.terms().data()) {
         const std::size_t num_terms = context.terms().size();
         assert(num_terms <= kMaxBoundedTerms);
@@ -81,7 +83,7 @@ public:
         // The smallest step with which no sum of rounded parts passes 16 bits.
         while ((most >> shift_) + num_terms > std::numeric_limits<std::uint16_t>::max()) ++shift_;
         for (const auto& term : context.terms()) most_ = static_cast<std::uint16_t>(most_ + steps16(term.most()));
-        drop_lightest(affordable);
+        drop_lightest(affordable, mass);
         s_.heads.clear();
         s_.tails.clear();
         for (const auto& term : context.terms()) {
@@ -107,6 +109,9 @@ public:
     /// Whether a term is in no bound but in what all bounds start with, which is `floor`.
     bool is_dropped(const TermView<Code>& term) const {
         return s_.dropped[static_cast<std::size_t>(&term - first_)] != 0;
+    }
+    std::size_t num_bounded() const {
+        return s_.dropped.size() - static_cast<std::size_t>(std::count(s_.dropped.begin(), s_.dropped.end(), 1));
     }
     std::uint16_t floor() const { return floor_; }
     std::uint32_t shift() const { return shift_; }
@@ -153,12 +158,12 @@ private:
 
     /// The lightest terms beyond max_terms, bound_mass or what is affordable are no part of bounds, but of what all
     /// bounds start with: in full for max_terms, so that nothing is lost, else as expected.
-    void drop_lightest(double affordable) {
+    void drop_lightest(double affordable, double enough) {
         const SearchParams& params = context_.params;
         const std::size_t num_terms = context_.terms().size();
         s_.dropped.assign(num_terms, 0);
         const bool counted = params.bound_dropped && params.max_terms > 0 && params.max_terms < num_terms;
-        if (!counted && params.bound_mass == 1.0 && std::isinf(affordable)) return;
+        if (!counted && params.bound_mass == 1.0 && std::isinf(affordable) && enough == 1.0) return;
         s_.by_most.clear();
         double total = 0;
         for (const auto& term : context_.terms()) {
@@ -172,7 +177,7 @@ private:
         for (std::size_t i = 0; i < num_terms; ++i) {
             const TermView<Code>& term = *s_.by_most[i];
             spent += bound_cost(context_, term);
-            is_cut_ = is_cut_ || (i > 0 && spent > affordable);
+            is_cut_ = is_cut_ || (i > 0 && spent > affordable) || mass >= enough * total;
             const bool expected = is_cut_ || mass >= params.bound_mass * total;
             share_ = expected ? kExpectedShare : share_;
             if (expected || (counted && i >= params.max_terms))

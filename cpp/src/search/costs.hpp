@@ -15,18 +15,18 @@ namespace segmax {
 /// counts twice what its additions take: searches that are answered by blocks vary less, and on 656,250 documents they
 /// are faster on average (an EPYC with AVX-512).
 struct Costs {
-    static constexpr double kStart = 8000;            ///< clearing buffers, and
-    static constexpr double kTerm = 500;              ///< opening a term
-    static constexpr double kRowTile = 1.6;           ///< a tile of a row of block maxima, read in order
-    static constexpr double kEntry = .8;              ///< an entry of a tail term, added to bounds
-    static constexpr double kTile = 4;                ///< clearing and collecting the bounds of a tile,
-    static constexpr double kTileQuads = 5;           ///< and making and collecting those of its quads
-    static constexpr double kGateCluster = 1.5;       ///< ranking a cluster by its bound,
-    static constexpr double kCluster = 40;            ///< clearing and collecting the bounds of its blocks,
-    static constexpr double kClusterRow = 4;          ///< each row of block maxima there, out of order,
-    static constexpr double kFoundCluster = 15;       ///< and finding and adding the entries of a term
-    static constexpr double kBlock = 120;             ///< looking up a block, and
-    static constexpr double kBlockTerm = 6.2;         ///< for each term, and
+    static constexpr double kStart = 8000;        ///< clearing buffers, and
+    static constexpr double kTerm = 500;          ///< opening a term
+    static constexpr double kRowTile = 1.6;       ///< a tile of a row of block maxima, read in order
+    static constexpr double kEntry = .8;          ///< an entry of a tail term, added to bounds
+    static constexpr double kTile = 4;            ///< clearing and collecting the bounds of a tile,
+    static constexpr double kTileQuads = 5;       ///< and making and collecting those of its quads
+    static constexpr double kGateCluster = 1.5;   ///< ranking a cluster by its bound,
+    static constexpr double kFoundCluster = 15;   ///< finding and adding the entries of a term in a cluster,
+    static constexpr double kBestClusters = 150;  ///< and all bounds of a term in the best cluster, less in the next:
+    static constexpr double kClusterPower = .6;   ///< the sum grows with this power of the number of clusters
+    static constexpr double kBlock = 120;         ///< looking up a block, and
+    static constexpr double kBlockTerm = 6.2;     ///< for each term, and
     static constexpr std::size_t kManyResults = 500;  ///< where more are wanted,
     static constexpr double kForMany = 120;           ///< each block costs so much more: θ hardly rises on the way
     static constexpr double kColdBlock = 2;       ///< so many times that for the first, whose memory is nowhere near
@@ -104,12 +104,15 @@ double finding_cost(const Context<Code, Acc>& context, const TermView<Code>& ter
     return Costs::kFoundCluster * term.num_pairs / context.index.num_clusters();
 }
 
-/// What the bounds of the blocks of one cluster cost.
-template <class Code, class Acc>
-double cluster_cost(const Context<Code, Acc>& context) {
-    double cost = Costs::kCluster;
-    for (const auto& term : context.terms()) cost += term.head ? Costs::kClusterRow : finding_cost(context, term);
-    return cost;
+/// What the bounds of so many terms cost in the blocks of the best clusters: these have most of the terms, the next
+/// fewer.
+inline double clusters_cost(double num_terms, double num_clusters) {
+    return Costs::kBestClusters * num_terms * std::pow(num_clusters, Costs::kClusterPower);
+}
+
+/// In how many of the best clusters that takes so long.
+inline double clusters_within(double num_terms, double time) {
+    return std::pow(std::max(0.0, time) / (Costs::kBestClusters * std::max(num_terms, 1.0)), 1 / Costs::kClusterPower);
 }
 
 /// What looking up so many blocks costs that a mask leaves: they are far apart.
