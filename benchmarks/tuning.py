@@ -24,7 +24,7 @@ from benchmarks import wiki
 from benchmarks.engine import recall
 from segmax import paper
 from segmax.drawing.figures import new_figure, save_figure
-from segmax.search.calibration import COST, GRID, CostModel
+from segmax.search.calibration import COST, CostModel, settings_for
 from segmax.search.hooks import with_hooks
 from segmax.search.methods import ASC, SearchParams
 
@@ -41,13 +41,13 @@ class Point(NamedTuple):
     stats: NDArray[Any]  #: what the cost model counts, a row per query
 
 
-def reference_settings() -> list[SearchParams]:
+def reference_settings(k: int, num_clusters: int) -> list[SearchParams]:
     """Return the settings to search for the fastest: a finer grid than that of a build."""
     etas = (1.0, 0.98, 0.96, 0.94, 0.92, 0.9, 0.87)
     masses = (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9)
     grid: list[SearchParams] = [ASC(eta=eta, query_mass=mass) for eta, mass in itertools.product(etas, masses)]
     grid += [ASC(eta=eta, max_terms=terms) for eta in (1.0, 0.95) for terms in (12, 16, 20, 24)]
-    return [*GRID, *(params for params in grid if params not in GRID)]
+    return list(dict.fromkeys([*settings_for(k, num_clusters), *grid]))
 
 
 def curves(exact_ms: float) -> dict[str, list[SearchParams]]:
@@ -98,7 +98,7 @@ def measure(
 
 def text_of(params: SearchParams) -> str:
     """Return a setting as short Python."""
-    names = ("mu", "eta", "query_mass", "max_terms")
+    names = ("mu", "eta", "query_mass", "max_terms", "bound_mass", "max_clusters")
     shown = [f"{name}={getattr(params, name)}" for name in names if getattr(params, name, None) not in (1.0, None)]
     return f"`{type(params).__name__}({', '.join(shown)})`"
 
@@ -204,8 +204,11 @@ def main() -> None:
     ]
     sets = query_sets(args.wiki, args.queries)
     if args.fit:
-        tried = [*GRID, ASC(max_terms=16), ASC(max_terms=8), with_hooks(ASC(), sweep=False)]
-        measured = [measure(index, q, k, tried, args.passes) for q in sets.values() for k in MEASURED_KS]
+        more = [ASC(max_terms=16), ASC(max_terms=8), with_hooks(ASC(), sweep=False)]
+        measured = [
+            measure(index, queries, k, [*settings_for(k, index.num_clusters), *more], args.passes)
+            for queries, k in itertools.product(sets.values(), MEASURED_KS)
+        ]
         print(f"now    {COST}\nfitted {fitted(p for points in measured for p in points.values())}")
         return
     points: dict[tuple[str, int], dict[SearchParams, Point]] = {}
@@ -213,9 +216,12 @@ def main() -> None:
     for (name, queries), k in itertools.product(sets.items(), MEASURED_KS):
         exact = measure(index, queries, k, [ASC()], args.passes)[ASC()]
         knobs = curves(exact.ms)
-        settings = [*reference_settings(), *(params for values in knobs.values() for params in values)]
+        settings = [
+            *reference_settings(k, index.num_clusters),
+            *(params for values in knobs.values() for params in values),
+        ]
         everything = measure(index, queries, k, settings, args.passes)
-        points[name, k] = {params: everything[params] for params in reference_settings()}
+        points[name, k] = {params: everything[params] for params in reference_settings(k, index.num_clusters)}
         for knob, values in knobs.items():
             line = [(value_of(knob, params), everything[params]) for params in values]
             drawn.setdefault(knob, {})[name, k] = line

@@ -810,6 +810,34 @@ TEST(engine_budget_stops_between_batches) {
     });
 }
 
+// Limits of clusters and of time in indexes of fewer clusters than a budget visits at least: what is found is real, and
+// enough.
+TEST(engine_limits_in_few_clusters) {
+    for (const std::uint32_t clusters : {1U, 2U, 7U, 9U}) {
+        const Indexed<std::uint8_t> made(random_collection<std::uint8_t>({.docs = 900, .clusters = clusters}));
+        Random random(clusters);
+        const PreparedQuery query = random_query(made.index, random, 8, 9);
+        const std::vector<std::uint64_t> scores = made.docs.scores(query);
+        for (const std::uint32_t max_clusters : {0U, 1U, 6U, 100U}) {
+            for (const double budget : {0.0, 1e-9, 0.02, 20.0}) {
+                for (const std::uint32_t all_tiles : {0U, 2048U}) {
+                    SearchParams params;
+                    params.max_clusters = max_clusters;
+                    params.budget_ms = budget;
+                    params.hooks.all_tiles = all_tiles;
+                    params.hooks.clock = ticking(1000);
+                    NOTE("clusters " << clusters << ", " << describe(params));
+                    const SearchResult result = search(made.index, query, 10, params);
+                    check_real(result, scores);
+                    CHECK_EQ(result.rows.size(), 10U);
+                    const bool no_limit = budget == 0 && max_clusters >= clusters;
+                    if (no_limit) CHECK_EQ(result.rows, rank_all(scores).first(10).rows);
+                }
+            }
+        }
+    }
+}
+
 // Whatever the clock and the budget, under a mask, a floor and factors too, results are real and nothing is missing
 // where the search says that it is complete.
 TEST(engine_budgets_of_every_size) {

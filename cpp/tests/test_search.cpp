@@ -82,6 +82,10 @@ const Damage kDamages[] = {
      [](auto bytes, Random& random) {
          for (auto& b : bytes) b = draw(random, 0, 15) == 0 ? static_cast<std::byte>(random()) : b;
      }},
+    {"everything twice",  // lists that ascend, but name the same again and again
+     [](auto bytes, Random&) {
+         for (std::size_t i = 8; i < bytes.size(); ++i) bytes[i] = bytes[i % 8];
+     }},
     {"all ones", [](auto bytes, Random&) { std::fill(bytes.begin(), bytes.end(), std::byte{0xFF}); }},
     {"all zero", [](auto bytes, Random&) { std::fill(bytes.begin(), bytes.end(), std::byte{0}); }},
 };

@@ -211,6 +211,8 @@ def test_by_default_clusters_are_tiles(collection: tuple[sp.csr_matrix, np.ndarr
     assert np.array_equal(clusters, clusters_of(segmax.build(docs, threads=2)))
     shares = np.array([np.bincount(clusters[topics == topic], minlength=8) for topic in range(NUM_TOPICS)])
     assert np.sort(shares, axis=1)[:, -2:].sum() >= 0.9 * len(topics)
+    dense = segmax.build(docs, clustering=Dense(dense_for(topics), dimensions=8), memory_limit="600MiB")
+    assert np.bincount(clusters_of(dense)).tolist() == [1_024] * 7 + [832]
     # Another number of clusters is taken as it is: sizes are then as near to even as topics allow.
     assert len(set(np.bincount(clusters_of(built(docs, num_clusters=9))).tolist())) > 2
 

@@ -227,7 +227,7 @@ def test_ids_are_lines_of_text(folder: Path, text: str) -> None:
         ("--memory-limit 1MiB", "expected --memory-limit to be at least 256 MiB"),
         ("--scratch none", "expected --scratch to be an existing directory, got 'none'"),
         ("--odd", "unrecognized arguments: --odd; see segmax build --help"),
-        ("--num 5", "unrecognized arguments: --num 5; see segmax build --help"),
+        ("--num=5", "unrecognized arguments: --num=5; see segmax build --help"),
         ("--bits", "argument --bits: expected one argument; see segmax build --help"),
     ],
 )
@@ -478,7 +478,7 @@ def test_print_config_shows_the_defaults(folder: Path, capsys: pytest.CaptureFix
     expected = {name: value for name, value in BuildConfig().to_dict().items() if value is not None}
     expected["pruning"] = expected.pop("pruning")
     sparse = {"clustering": "sparse", "dimensions": 64, "restarts": 1, "iterations": 10}
-    assert values == {**expected, **sparse, "overwrite": False}
+    assert values == {**expected, "segment_bounds": "levels", **sparse, "overwrite": False}
     assert not Path("flagged").exists()
 
 

@@ -404,6 +404,27 @@ def wrong_arrays(array: Any, rng: np.random.Generator) -> Iterator[Any]:
     yield rng.integers(0, 256, array.nbytes, dtype=np.uint8).view(array.dtype)
 
 
+@pytest.mark.parametrize("name", ["pair_entry", "narrow_cluster", "entry_block"])
+def test_damaged_entries_of_rare_terms(tmp_path: Path, name: str) -> None:
+    """Searches of the best clusters of an index whose rare terms are damaged end, and saving it is no worse."""
+    docs = sp.random(3_000, 200, 0.005, format="csr", random_state=5)
+    index = segmax.build(docs, clustering=np.arange(3_000) % 40)
+    arrays = dict(index._open_arrays)
+    assert len(arrays[name]) > 500
+    doubled = np.sort(arrays[name])[np.arange(len(arrays[name])) // 9 * 9]
+    for number, wrong in enumerate([doubled, *wrong_arrays(arrays[name], np.random.default_rng(0))]):
+        if len(wrong) != len(arrays[name]):
+            continue
+        path = write_index(tmp_path / f"{number}", {**arrays, name: wrong}, index._meta)
+        with segmax.open(path) as opened:
+            for row in range(3):
+                for params in (segmax.ASC(max_clusters=3), segmax.ASC(max_clusters=12, mu=0.7), segmax.ASC()):
+                    assert len(opened.search(docs[row], k=5, params=params).ids) <= 5
+            del opened._open_arrays["pair_entry"]  # as version 4 has it
+            with contextlib.suppress(segmax.SegmaxError):
+                opened.save(tmp_path / f"saved-{number}")
+
+
 @pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("name", sorted(COMPONENTS))
 def test_every_component_with_wrong_content(tmp_path: Path, name: str, every: int) -> None:

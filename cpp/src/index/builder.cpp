@@ -242,6 +242,7 @@ private:
             pairs += num_pairs;
             narrow_pairs += term.wide ? 0 : num_pairs;
             most.wide += term.wide ? 1 : 0;
+            most.pairs += num_pairs;
             if (Index::head(job_.postings[t], num_positions_, job_.head_ratio)) {
                 ++most.heads;
                 most.run_bytes += job_.postings[t] * (1 + sizeof(Code));
@@ -261,7 +262,7 @@ private:
 
     /// What head and tail terms take at most.
     struct Reserve {
-        std::uint64_t heads = 0, wide = 0, run_bytes = 0, tail_postings = 0, tail_pairs = 0, groups = 0;
+        std::uint64_t heads = 0, wide = 0, run_bytes = 0, tail_postings = 0, pairs = 0, tail_pairs = 0, groups = 0;
     };
 
     /// Growing arrays would be copied, and for a moment take more than planned. Reserved memory that is not used is
@@ -284,6 +285,7 @@ private:
         out_.group_start.reserve(most.groups);
         out_.entry_code.reserve(most.tail_postings);
         if (!job_.quick) out_.pair_entry.reserve(most.tail_pairs);
+        if (job_.exact_segments && job_.num_segments > 1) out_.segment_code.reserve(most.pairs * job_.num_segments);
     }
 
     void fill_cluster(std::uint32_t cluster) {

@@ -115,7 +115,6 @@ void Index::check_terms() {
     require(a.group_start.size() == at.group, "group_start has the wrong length");
     require(a.entry_code.size() == at.code * width, "entry_code has the wrong length");
     require(a.pair_entry.empty() || a.pair_entry.size() == at.start, "pair_entry has the wrong length");
-    // Clusters times segments were counted before: the product fits.
     require(a.segment_code.empty() || (a.segment_code.size() / width / a.num_segments == pairs &&
                                        a.segment_code.size() % (width * a.num_segments) == 0),
             "segment_code has the wrong length");

@@ -73,7 +73,7 @@ public:
           max_clusters_(max_clusters == 0 ? context.index.num_clusters() : max_clusters),
           s_(context.scratch.best_first),
           terms_(context, way_ == Way::lighter ? left_for_bounds(context) : kUnlimited,
-                 way_ == Way::clusters && max_clusters == 0 ? kBudgetMass : 1.0),
+                 way_ == Way::clusters && !is_limit(context, max_clusters) ? kBudgetMass : 1.0),
           tails_(context),
           blocks_(context, terms_, tails_),
           scorer_(context, terms_, tails_, blocks_, context.params.eta, 1.0),
@@ -135,9 +135,13 @@ private:
     /// budget leaves no time for choosing clusters.
     enum class Way { all, clusters, lighter };
 
+    static bool is_limit(const Context<Code, Acc>& context, std::uint32_t max_clusters) {
+        return max_clusters > 0 && max_clusters < context.index.num_clusters();
+    }
+
     static Way way_of(const Context<Code, Acc>& context, std::uint32_t max_clusters) {
-        const bool limited = max_clusters > 0 && max_clusters < context.index.num_clusters();
-        if (limited || context.params.budget_ms == 0) return limited ? Way::clusters : Way::all;
+        if (is_limit(context, max_clusters)) return Way::clusters;
+        if (context.params.budget_ms == 0) return Way::all;
         const double left = left_for_bounds(context);
         // In small collections bounds of fewer terms find more.
         if (context.index.num_tiles() <= context.params.hooks.all_tiles) {
@@ -168,8 +172,8 @@ private:
         if (context_.params.budget_ms == 0) return max_clusters_;
         const double left = context_.time_left() - scoring_cost(context_);
         const double count = clusters_within(static_cast<double>(terms_.num_bounded()), left);
-        const double fit = std::clamp<double>(count, kFewClusters, context_.index.num_clusters());
-        return std::min<std::size_t>(static_cast<std::size_t>(fit), max_clusters_);
+        const double fit = std::min<double>(std::max<double>(count, kFewClusters), max_clusters_);
+        return static_cast<std::size_t>(fit);
     }
 
     /// Of the first blocks, how many to look at: with a budget no more than will fit, but one batch at least.

@@ -45,6 +45,7 @@ public:
             if (terms.is_dropped(*term)) continue;
             all += Costs::kEntry * static_cast<double>(term->num_entries);
             found += finding_cost(context_, *term) * static_cast<double>(num_clusters);
+            found += term->wide ? 0 : Costs::kEntry * static_cast<double>(term->num_pairs);  // passing over them
         }
         return found < all;
     }
@@ -121,12 +122,17 @@ private:
             if (term.wide) {
                 for (const std::uint32_t cluster : clusters) s.pairs[count++] = {tail, cluster, cluster};
             } else {
-                // Without a branch: which clusters have the term cannot be foretold. The one behind the last is damage.
+                // Without a branch: which clusters have the term cannot be foretold. The one behind the last is damage,
+                // and so are clusters that do not ascend.
+                std::uint32_t next = 0;
                 for (std::uint32_t pair = 0; pair < term.num_pairs; ++pair) {
                     const std::uint32_t cluster = std::min(term.clusters[pair], context_.index.num_clusters());
                     s.pairs[count] = {tail, pair, cluster};
-                    count += s.is_wanted[cluster];
+                    const bool is_found = s.is_wanted[cluster] != 0 && cluster >= next;
+                    next = is_found ? cluster + 1 : next;
+                    count += is_found ? 1 : 0;
                 }
+                context_.stats().entries_read += term.num_pairs;
             }
             if (!term.pair_entry) continue;
             for (std::size_t i = first; i < count; ++i) __builtin_prefetch(term.pair_entry + s.pairs[i].pair);

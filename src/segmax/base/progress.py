@@ -32,8 +32,9 @@ class BuildProgress:
     ('read', 'documents')
     """
 
-    #: what is being done: "count", "read", "prune", "code", "cluster", "assign", "balance", "group", "segment",
-    #: "order", "texts", "write", "calibrate"; outside of builds "convert", "encode", "evaluate", "measure", "verify"
+    #: what is being done: "count", "read", "prune", "code", "cluster", "assign", "balance", "even out", "group",
+    #: "segment", "order", "texts", "write", "calibrate"; outside of builds "convert", "encode", "evaluate", "measure",
+    #: "verify"
     stage: str
     done: int  #: how much of it is done
     total: int | None  #: how much there is in all; None where that is not known yet

@@ -362,6 +362,7 @@ def _cluster(read: ReadDocuments, coding: _Coding, request: BuildRequest, resour
         num_clusters=config.clusters_for(spool.num_rows),
         seed=config.seed,
         resources=resources,
+        is_even=config.num_clusters is None,
     )
     names, labels = np.unique(request.clustering.labels(job), return_inverse=True)
     _check_segments(len(names), config, spool.num_rows)

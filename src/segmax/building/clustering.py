@@ -36,6 +36,7 @@ class ClusterJob:
     num_clusters: int
     seed: int
     resources: BuildResources
+    is_even: bool = False  #: all clusters but the last get `DOCS_PER_CLUSTER` documents, as the default number has it
 
 
 class Clustering(ABC):
@@ -68,7 +69,8 @@ def _run(make_points: Callable[[], Points], job: ClusterJob, restarts: int, iter
     if job.num_clusters <= 1:
         return np.zeros(job.num_docs, dtype=np.int64)
     with one_thread():
-        return kmeans(make_points(), job.num_clusters, KMeansOptions(job.seed, restarts, iterations), job.resources)
+        options = KMeansOptions(job.seed, restarts, iterations, job.is_even)
+        return kmeans(make_points(), job.num_clusters, options, job.resources)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -41,6 +41,7 @@ class KMeansOptions(NamedTuple):
     seed: int
     restarts: int
     iterations: int
+    is_even: bool = False  #: cut clusters anew, to `DOCS_PER_CLUSTER` documents each
 
 
 def kmeans(points: Points, num_clusters: int, options: KMeansOptions, resources: BuildResources) -> NDArray[np.int64]:
@@ -66,9 +67,7 @@ def kmeans(points: Points, num_clusters: int, options: KMeansOptions, resources:
             stage.advance(len(found))
     with progress.stage("balance", points.num_rows, "documents") as stage:
         labels, centroids = _balanced(points, labels, assigner, num_clusters, stage)
-    if round(points.num_rows / DOCS_PER_CLUSTER) != num_clusters:
-        return labels
-    return _one_size(points, labels, centroids, resources)
+    return _one_size(points, labels, centroids, resources) if options.is_even else labels
 
 
 class _Sample:
@@ -197,7 +196,7 @@ class _Members:
 
 class _Trainer:
     def __init__(self, options: KMeansOptions, workers: Workers, stage: Stage) -> None:
-        self._seed, self._restarts, self._iterations = options
+        self._seed, self._restarts, self._iterations = options.seed, options.restarts, options.iterations
         self._workers = workers
         self._stage = stage
 

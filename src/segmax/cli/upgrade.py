@@ -13,11 +13,12 @@ from segmax.storage.meta import FORMAT_VERSION
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
-Rewrite indexes that an older segmax built, so that this one can open them.
-Results stay the same. Each index is replaced in one step: a failure or an
-interruption leaves what was there, and the same command goes on with the rest.
-Collections and sharded indexes need no upgrade yet: this segmax reads all of
-them, and says so. The exit code is 1 if something could not be upgraded.
+Rewrite indexes that an older segmax built in the format of this one, which
+opens or searches them faster. Results stay the same. Each index is replaced
+in one step: a failure or an interruption leaves what was there, and the same
+command goes on with the rest. Collections and sharded indexes need no upgrade
+yet: this segmax reads all of them, and says so. The exit code is 1 if
+something could not be upgraded.
 """
 _EXAMPLES = """\
   segmax upgrade docs.segmax

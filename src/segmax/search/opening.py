@@ -25,8 +25,8 @@ def open_index(
     Parameters
     ----------
     path
-        The directory that `build` or `save` wrote. What an older segmax wrote is converted in memory, which takes
-        time whenever it is opened; `segmax upgrade` does that once.
+        The directory that `build` or `save` wrote. An index of version 3 of the format is converted in memory, which
+        takes time whenever it is opened; `segmax upgrade` does that once.
     preload
         Read everything into memory now instead of mapping the files. A mapped file must not be truncated while the
         index is open, or the system ends the process (SIGBUS). A preloaded index no longer needs its files.

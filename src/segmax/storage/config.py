@@ -106,6 +106,8 @@ class BuildConfig:
     def to_dict(self) -> dict[str, Any]:
         """Return the options as plain values."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if self.segment_bounds == "levels":
+            del values["segment_bounds"]  # segmax 0.2 does not know the name
         return {**values, "pruning": [step.to_dict() for step in self.pruning]}
 
     @classmethod

@@ -30,7 +30,8 @@ def pair_entries(meta: Mapping[str, Any], arrays: Arrays) -> Iterator[NDArray[np
         zones = entries[term * num_zones : (term + 1) * num_zones + 1]
         blocks = arrays["entry_block"][zones[0] : zones[-1]].astype(np.int64)
         blocks += np.repeat(np.arange(num_zones) * _ZONE_BLOCKS, np.diff(zones))
-        own = slice(None) if pairs[term] == num_clusters else arrays["narrow_cluster"][narrow[term] : narrow[term + 1]]
-        first = first_block[own]
+        first = first_block
+        if pairs[term] != num_clusters:  # clusters are numbers that nobody checked yet
+            first = first_block[np.minimum(arrays["narrow_cluster"][narrow[term] : narrow[term + 1]], num_clusters - 1)]
         starts = np.searchsorted(blocks, first) - (zones - zones[0])[first // _ZONE_BLOCKS]
         yield starts.astype(np.uint16)

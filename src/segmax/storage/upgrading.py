@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from segmax.base.errors import FormatError, damaged
 from segmax.base.system import total_memory
 from segmax.storage.components import COMPONENTS, Arrays, Check, Component
-from segmax.storage.meta import FORMAT_VERSION, OLDEST_UPGRADABLE_VERSION, read_meta
+from segmax.storage.meta import FORMAT_VERSION, OLDEST_MAPPED_VERSION, OLDEST_UPGRADABLE_VERSION, read_meta
 from segmax.storage.pair_entries import pair_entries
 from segmax.storage.reading import index_errors, load_components
 from segmax.storage.writing import IndexWriter
@@ -27,8 +27,6 @@ _LEVELS_PER_LINE = 128  # a row of levels is padded to whole cache lines, two le
 _QUAD_BLOCKS = 4
 _BASE_SPANS = 64
 
-#: Versions that have the components of today, as far as they have them.
-_LIKE_TODAY = 4
 _NEW = ("segment_max", "segment_mask", "quad_max", "run_base", "run_start", "level")
 #: The components of version 3: those of today but for a few.
 _COMPONENTS_3: Mapping[str, Component] = {
@@ -80,14 +78,15 @@ def upgrade_files(path: Path, check: Check) -> bool:
 def load_older(path: Path) -> tuple[dict[str, Any], Arrays] | None:
     """Return an index of an older version as one of today's, in memory.
 
-    None if it has today's version, is none at all, or is too large for that: it has to be rewritten on disk.
+    None if it has a version that is read as it is, is none at all, or is too large for that: it has to be rewritten on
+    disk.
     """
     try:
         meta = read_meta(path, oldest=OLDEST_UPGRADABLE_VERSION)
     except FormatError:
         return None
     size = sum(entry["bytes"] for entry in meta["files"].values())
-    if meta["version"] == FORMAT_VERSION or size > total_memory() // 4:
+    if meta["version"] >= OLDEST_MAPPED_VERSION or size > total_memory() // 4:
         return None
     arrays = _components(path, meta)
     pieces: dict[str, list[NDArray[Any]]] = {}
@@ -101,7 +100,7 @@ def load_older(path: Path) -> tuple[dict[str, Any], Arrays] | None:
 
 def _components(path: Path, meta: Mapping[str, Any]) -> Arrays:
     """Map the components of an older version, and check every byte."""
-    components = COMPONENTS if meta["version"] >= _LIKE_TODAY else _COMPONENTS_3
+    components = COMPONENTS if meta["version"] >= OLDEST_MAPPED_VERSION else _COMPONENTS_3
     try:
         return dict(load_components(path, meta, preload=False, verify=True, components=components))
     except FileNotFoundError as error:
@@ -110,9 +109,9 @@ def _components(path: Path, meta: Mapping[str, Any]) -> Arrays:
 
 def _pieces(meta: Mapping[str, Any], arrays: Arrays, path: Path) -> Iterator[tuple[str, NDArray[Any]]]:
     """Yield the components of today, those that changed term by term."""
-    changed = () if meta["version"] >= _LIKE_TODAY else _NEW
+    changed = () if meta["version"] >= OLDEST_MAPPED_VERSION else _NEW
     for name in COMPONENTS:
-        if name not in changed and name in arrays:
+        if name not in (*changed, "pair_entry") and name in arrays:
             yield name, arrays[name]
     for starts in pair_entries(meta, arrays):
         yield "pair_entry", starts
