@@ -216,12 +216,10 @@ def main() -> None:
     for (name, queries), k in itertools.product(sets.items(), MEASURED_KS):
         exact = measure(index, queries, k, [ASC()], args.passes)[ASC()]
         knobs = curves(exact.ms)
-        settings = [
-            *reference_settings(k, index.num_clusters),
-            *(params for values in knobs.values() for params in values),
-        ]
+        reference = reference_settings(k, index.num_clusters)
+        settings = [*reference, *(params for values in knobs.values() for params in values)]
         everything = measure(index, queries, k, settings, args.passes)
-        points[name, k] = {params: everything[params] for params in reference_settings(k, index.num_clusters)}
+        points[name, k] = {params: everything[params] for params in reference}
         for knob, values in knobs.items():
             line = [(value_of(knob, params), everything[params]) for params in values]
             drawn.setdefault(knob, {})[name, k] = line

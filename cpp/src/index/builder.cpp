@@ -198,9 +198,7 @@ public:
                 writer.write_head(postings);
             } else {
                 writer.write_tail(postings, term.wide, job_.num_segments > 1);
-            }
-            if (!job_.quick && !Index::head(job_.postings[t], num_positions_, job_.head_ratio)) {
-                write_starts(term, term.wide ? num_clusters_ : state.num_filled_pairs);
+                if (!job_.quick) write_starts(term, term.wide ? num_clusters_ : state.num_filled_pairs);
             }
             write_segments(term, state.num_filled_pairs, writer);
             find_top_codes(postings);

@@ -115,9 +115,9 @@ def _pieces(meta: Mapping[str, Any], arrays: Arrays, path: Path) -> Iterator[tup
             yield name, arrays[name]
     for starts in pair_entries(meta, arrays):
         yield "pair_entry", starts
+    for name in changed:
+        yield name, np.empty(0, dtype=COMPONENTS[name].dtype(meta["code_bytes"]))  # there even if no term has any
     if changed:
-        for name in changed:
-            yield name, np.empty(0, dtype=COMPONENTS[name].dtype(meta["code_bytes"]))  # there even if no term has any
         yield from _Terms(meta, arrays, path).pieces()
 
 
